@@ -1,0 +1,1 @@
+//! Azure: credentials, ARM client, Factory and Machines.

@@ -1,0 +1,1 @@
+//! Ports: the nouns and traits of a cloud that makes VMs from a recipe.

@@ -1,0 +1,1 @@
+//! The prototype operation, decided purely.

@@ -1,0 +1,1 @@
+//! An Azure in one process, and a world that boots VMs.
