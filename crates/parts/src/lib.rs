@@ -1,0 +1,10 @@
+//! What `xtask` (which installs) and `testkit` (which requires) must agree on: the tiers, the real parts that tests need, and the
+//! folders in which the parts stand. No dependencies: `xtask` compiles before everything else.
+
+mod cache;
+mod part;
+mod tier;
+
+pub use cache::{Cache, Missing, NoCache};
+pub use part::{Part, Recipe, UnknownPart};
+pub use tier::Tier;

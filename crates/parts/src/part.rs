@@ -1,0 +1,160 @@
+//! The parts themselves. A new part is one more variant and its row in each `match`.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::str::FromStr;
+
+use crate::Tier;
+
+/// A program that we did not write and that tests or checks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Checks licences, sources and banned crates.
+    CargoDeny,
+    /// Python with the Azure SDK.
+    PythonSdk,
+    /// The `az` command.
+    AzureCli,
+}
+
+/// How a part is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Recipe {
+    /// A crate with a binary.
+    Cargo {
+        /// The crate's name.
+        package: &'static str,
+        /// The exact version.
+        version: &'static str,
+    },
+    /// A Python virtual environment.
+    Venv {
+        /// The content of the requirements file: exact versions of everything, dependencies too.
+        requirements: &'static str,
+        /// A module whose import proves that the environment works.
+        proof: &'static str,
+    },
+}
+
+impl Part {
+    /// Every part.
+    pub const ALL: [Self; 3] = [Self::CargoDeny, Self::PythonSdk, Self::AzureCli];
+
+    /// The name that `cargo xtask setup` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CargoDeny => "deny",
+            Self::PythonSdk => "python",
+            Self::AzureCli => "az",
+        }
+    }
+
+    /// What it is, for people.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::CargoDeny => "cargo-deny: licences, sources, banned crates",
+            Self::PythonSdk => "the Azure SDK for Python, in an environment of its own",
+            Self::AzureCli => "the real az, in an environment of its own",
+        }
+    }
+
+    /// The smallest tier that needs it.
+    pub fn tier(self) -> Tier {
+        match self {
+            Self::CargoDeny => Tier::Fast,
+            Self::PythonSdk => Tier::Default,
+            Self::AzureCli => Tier::Full,
+        }
+    }
+
+    /// How it is made.
+    pub fn recipe(self) -> Recipe {
+        match self {
+            Self::CargoDeny => Recipe::Cargo { package: "cargo-deny", version: "0.20.2" },
+            Self::PythonSdk => Recipe::Venv {
+                requirements: include_str!("../../../tests/python/requirements.txt"),
+                proof: "azure.mgmt.compute",
+            },
+            Self::AzureCli => Recipe::Venv {
+                requirements: include_str!("../../../tests/python/az-requirements.txt"),
+                proof: "azure.cli.core",
+            },
+        }
+    }
+
+    /// The program inside the part's folder that callers run.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::CargoDeny => "bin/cargo-deny",
+            Self::PythonSdk => "bin/python",
+            Self::AzureCli => "bin/az",
+        }
+    }
+
+    /// Changes when the recipe changes, so that an old installation is never taken for the new one. The hash may also change with
+    /// the Rust release, which costs one more installation.
+    pub fn key(self) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.recipe().hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No part has this name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UnknownPart(pub String);
+
+impl fmt::Display for UnknownPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<_> = Part::ALL.iter().map(|part| part.name()).collect();
+        write!(f, "no part is called `{}`; the parts are: {}", self.0, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownPart {}
+
+impl FromStr for Part {
+    type Err = UnknownPart;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPart> {
+        Self::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| UnknownPart(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_requirement_is_pinned_to_one_version() {
+        for part in Part::ALL {
+            let Recipe::Venv { requirements, .. } = part.recipe() else { continue };
+            let mut pinned = 0;
+            for line in requirements.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+                let version = line.split_once("==").map(|(_, version)| version);
+                assert!(version.is_some_and(|v| !v.is_empty() && !v.contains('*')), "`{line}` of {part} is not pinned");
+                pinned += 1;
+            }
+            assert!(pinned > 5, "{part} lists {pinned} requirements: dependencies belong in the list too");
+        }
+    }
+
+    #[test]
+    fn parts_with_different_recipes_have_different_keys() {
+        let keys: std::collections::BTreeSet<_> = Part::ALL.iter().map(|part| part.key()).collect();
+        assert_eq!(keys.len(), Part::ALL.len());
+    }
+
+    #[test]
+    fn an_unknown_part_is_answered_with_the_known_ones() {
+        assert_eq!("deny".parse(), Ok(Part::CargoDeny));
+        let message = "helm".parse::<Part>().unwrap_err().to_string();
+        assert_eq!(message, "no part is called `helm`; the parts are: deny, python, az");
+    }
+}
