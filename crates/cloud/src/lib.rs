@@ -1,1 +1,35 @@
 //! Ports: the nouns and traits of a cloud that makes VMs from a recipe.
+//!
+//! Nouns are plain values that go into journals, so each of them is serialisable. [`Factory`] is what the prototype operation needs of a
+//! cloud, [`Machines`] what a launch needs. Both speak the engine's verbs; which requests a verb costs is the edge's affair.
+
+mod capture;
+mod error;
+mod factory;
+mod image;
+mod instance;
+mod machines;
+mod name;
+mod operation;
+mod pool;
+mod recipe;
+mod secret;
+mod trial;
+mod version;
+
+pub use capture::{Capture, CaptureRequest, OsDisk};
+pub use error::{ErrorClass, FactoryError};
+pub use factory::Factory;
+pub use image::{
+    Architecture, Gallery, Generation, ImageLine, ImageVersion, LineIdentity, LineName, Publication, RegionProgress,
+    SecurityType, Storage, VersionState,
+};
+pub use instance::{Instance, PowerDown, PowerState, Protection};
+pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Priority};
+pub use name::{BadName, CaptureName, GalleryName, InstanceId, MachineName, PoolName};
+pub use operation::{Failure, OperationHandle, OperationState, Progress, Revision};
+pub use pool::{OperatingSystem, Orchestration, Plan, Pool, Provisioning, Tags, UpgradeMode};
+pub use recipe::{Extension, ImageSource, MarketplaceImage, Recipe, RecipeChange};
+pub use secret::SecretText;
+pub use trial::{BadTrial, TRIAL_TAG, Trial, TrialName};
+pub use version::{BadVersion, VersionNumber};

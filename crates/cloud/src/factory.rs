@@ -1,0 +1,164 @@
+//! What the prototype operation needs of a cloud.
+
+use std::future::Future;
+
+use crate::capture::{Capture, CaptureRequest, OsDisk};
+use crate::error::FactoryError;
+use crate::image::{Gallery, ImageLine, ImageVersion, LineName, Publication};
+use crate::instance::{Instance, PowerDown, Protection};
+use crate::name::{CaptureName, GalleryName, InstanceId, PoolName};
+use crate::operation::{OperationHandle, OperationState, Revision};
+use crate::pool::{Pool, Tags};
+use crate::recipe::RecipeChange;
+use crate::trial::{Trial, TrialName};
+use crate::version::VersionNumber;
+
+/// Anything that makes VMs from a common recipe and keeps images of them.
+///
+/// A verb that takes long returns as soon as the cloud accepted it, with the handle to [`observe`](Factory::observe) it by. Every verb may
+/// be repeated: asking for what is so already changes nothing. A lookup of what does not exist is `None` where that is an ordinary answer,
+/// and an error that says so elsewhere.
+pub trait Factory: Send + Sync {
+    /// What can go wrong.
+    type Error: FactoryError;
+
+    /// All pools.
+    fn pools(&self) -> impl Future<Output = Result<Vec<Pool>, Self::Error>> + Send;
+
+    /// One pool.
+    fn describe_pool(&self, pool: &PoolName) -> impl Future<Output = Result<Pool, Self::Error>> + Send;
+
+    /// All instances of a pool.
+    fn instances(&self, pool: &PoolName) -> impl Future<Output = Result<Vec<Instance>, Self::Error>> + Send;
+
+    /// One instance.
+    fn describe_instance(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+    ) -> impl Future<Output = Result<Instance, Self::Error>> + Send;
+
+    /// What the OS disk of an instance says of the machine that can boot it.
+    fn os_disk(&self, instance: &Instance) -> impl Future<Output = Result<OsDisk, Self::Error>> + Send;
+
+    /// Sets what the pool may not do to an instance, given what the instance was when it was read, and returns what it is afterwards.
+    fn set_protection(
+        &self,
+        pool: &PoolName,
+        instance: &Instance,
+        protection: Protection,
+    ) -> impl Future<Output = Result<Instance, Self::Error>> + Send;
+
+    /// Turns an instance off.
+    fn power_off(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+        how: PowerDown,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Turns an instance on.
+    fn start(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Copies a disk.
+    fn capture_os_disk(
+        &self,
+        request: &CaptureRequest,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// A copy by its name.
+    fn find_capture(&self, name: &CaptureName) -> impl Future<Output = Result<Option<Capture>, Self::Error>> + Send;
+
+    /// Deletes a copy.
+    fn delete_capture(&self, name: &CaptureName) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// A gallery by its name.
+    fn find_gallery(&self, name: &GalleryName) -> impl Future<Output = Result<Option<Gallery>, Self::Error>> + Send;
+
+    /// Makes a gallery.
+    fn create_gallery(&self, gallery: &Gallery) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// A line by its place.
+    fn find_line(&self, line: &LineName) -> impl Future<Output = Result<Option<ImageLine>, Self::Error>> + Send;
+
+    /// Makes a line in a gallery that exists.
+    fn create_line(&self, line: &ImageLine) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Sets all tags of a line.
+    fn tag_line(
+        &self,
+        line: &LineName,
+        tags: &Tags,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// All versions of a line, lowest number first; none where the line does not exist.
+    fn versions(&self, line: &LineName) -> impl Future<Output = Result<Vec<ImageVersion>, Self::Error>> + Send;
+
+    /// Makes a version.
+    fn publish(&self, publication: &Publication) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Takes a version out of what `latest` means, or puts it in, everywhere.
+    fn set_excluded(
+        &self,
+        line: &LineName,
+        number: &VersionNumber,
+        excluded: bool,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Deletes a version.
+    fn delete_version(
+        &self,
+        line: &LineName,
+        number: &VersionNumber,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Changes what new instances are made from.
+    fn set_recipe(
+        &self,
+        pool: &PoolName,
+        change: &RecipeChange,
+        revision: &Revision,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Removes an extension from the recipe.
+    fn remove_extension(
+        &self,
+        pool: &PoolName,
+        extension: &str,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Sets all tags of a pool.
+    fn tag_pool(
+        &self,
+        pool: &PoolName,
+        tags: &Tags,
+        revision: &Revision,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Makes the pool larger than it was when it was read. Repeated with the same reading it fails, so that it never adds twice.
+    fn add_instances(
+        &self,
+        pool: &Pool,
+        more: u32,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Removes instances, and the pool's wish to have them.
+    fn remove_instances(
+        &self,
+        pool: &PoolName,
+        instances: &[InstanceId],
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Makes one throw-away instance of a version.
+    fn try_one(&self, trial: &Trial) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Deletes a trial and its instance.
+    fn delete_trial(&self, trial: &TrialName) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// How far an operation is.
+    fn observe(&self, handle: &OperationHandle) -> impl Future<Output = Result<OperationState, Self::Error>> + Send;
+}
