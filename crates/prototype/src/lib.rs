@@ -1,1 +1,4 @@
 //! The prototype operation, decided purely.
+
+pub mod names;
+pub mod node_name;
