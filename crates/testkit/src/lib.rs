@@ -1,1 +1,3 @@
 //! Real parts for tests.
+
+pub mod openapi;
