@@ -1,3 +1,54 @@
 //! The repository's own commands.
 
-fn main() {}
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use parts::{Cache, Part};
+use xtask::args::{self, Command, HELP};
+use xtask::setup::{Background, Outcome};
+use xtask::{floor, test, workspace};
+
+fn main() -> ExitCode {
+    let command = match args::parse(std::env::args().skip(1)) {
+        Ok(command) => command,
+        Err(message) => {
+            eprint!("error: {message}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    let done = match command {
+        Command::Help => io::stdout().write_all(HELP.as_bytes()).map(|()| true).map_err(Into::into),
+        Command::Test(tier) => test::run(&workspace::root(), tier),
+        Command::Setup(parts) => setup(&parts),
+        Command::Floor => floor::rewrite(&workspace::root()).map(|path| {
+            println!("wrote {}", path.display());
+            true
+        }),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn setup(parts: &[Part]) -> Result<bool, Box<dyn std::error::Error>> {
+    let cache = Cache::of_user()?;
+    let mut background = Background::start(&cache, parts.iter().copied());
+    let mut well = true;
+    for &part in parts {
+        match background.wait(part) {
+            Some(Ok(Outcome::Present)) => println!("{part}: there already, {}", cache.folder(part).display()),
+            Some(Ok(Outcome::Installed)) => println!("{part}: installed, {}", cache.folder(part).display()),
+            Some(Err(error)) => {
+                well = false;
+                eprintln!("{part}: {error}");
+            }
+            None => {}
+        }
+    }
+    Ok(well)
+}

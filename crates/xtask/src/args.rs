@@ -1,0 +1,123 @@
+//! The command line.
+
+use parts::{Part, Tier};
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Run the suite.
+    Test(Tier),
+    /// Install parts.
+    Setup(Vec<Part>),
+    /// Rewrite the floor.
+    Floor,
+    /// Print [`HELP`].
+    Help,
+}
+
+/// The text of `--help`.
+pub const HELP: &str = "\
+The repository's own commands.
+
+usage: cargo xtask <command>
+
+  test            what CI runs: format, build, tests, lints, licences, and the number of executed tests against its floor
+    --fast          needs a Rust toolchain and nothing else
+    --full          adds the slow outside clients (the real az)
+  setup [PART…]   install the parts that tests need; without a name, those of `test`
+                    deny     cargo-deny: licences, sources, banned crates
+                    python   the Azure SDK for Python, in an environment of its own
+                    az       the real az, in an environment of its own (730 MB)
+  floor           count the tests of each tier and write tests/floor.json
+  help            this text
+
+`test` installs missing parts by itself, while it compiles. Parts stand in $XDG_CACHE_HOME/kiln/parts (or ~/.cache/kiln/parts),
+named by a hash of their recipe; the folder may be removed at any time.
+
+exit codes: 0 all well, 1 something failed, 2 wrong usage
+";
+
+/// Reads the arguments after the program's name; the error is for the user.
+pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, String> {
+    let mut arguments = arguments.into_iter();
+    let Some(command) = arguments.next() else { return Err("no command given".to_owned()) };
+    let rest: Vec<String> = arguments.collect();
+    if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
+        return Ok(Command::Help);
+    }
+    match command.as_str() {
+        "test" => tier(&rest).map(Command::Test),
+        "setup" => setup(&rest).map(Command::Setup),
+        "floor" => none(&rest, "floor").map(|()| Command::Floor),
+        "help" | "--help" | "-h" => none(&rest, "help").map(|()| Command::Help),
+        other => Err(format!("unknown command `{other}`")),
+    }
+}
+
+fn tier(rest: &[String]) -> Result<Tier, String> {
+    match rest {
+        [] => Ok(Tier::Default),
+        [one] if one == "--fast" => Ok(Tier::Fast),
+        [one] if one == "--full" => Ok(Tier::Full),
+        [one] => Err(format!("`test` takes `--fast` or `--full`, not `{one}`")),
+        _ => Err("`test` takes one of `--fast` and `--full`".to_owned()),
+    }
+}
+
+fn setup(rest: &[String]) -> Result<Vec<Part>, String> {
+    if rest.is_empty() {
+        return Ok(Tier::Default.parts().collect());
+    }
+    rest.iter().map(|name| name.parse().map_err(|error: parts::UnknownPart| error.to_string())).collect()
+}
+
+fn none(rest: &[String], command: &str) -> Result<(), String> {
+    rest.first().map_or(Ok(()), |extra| Err(format!("`{command}` takes no argument, but got `{extra}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn test_without_a_flag_is_what_ci_runs() {
+        assert_eq!(parsed("test"), Ok(Command::Test(Tier::Default)));
+        assert_eq!(parsed("test --fast"), Ok(Command::Test(Tier::Fast)));
+        assert_eq!(parsed("test --full"), Ok(Command::Test(Tier::Full)));
+    }
+
+    #[test]
+    fn setup_without_a_part_installs_what_ci_needs() {
+        assert_eq!(parsed("setup"), Ok(Command::Setup(vec![Part::CargoDeny, Part::PythonSdk])));
+        assert_eq!(parsed("setup az"), Ok(Command::Setup(vec![Part::AzureCli])));
+    }
+
+    #[test]
+    fn wrong_usage_is_answered_with_the_word_that_is_wrong() {
+        for (line, word) in [
+            ("", "no command"),
+            ("tset", "`tset`"),
+            ("test --quick", "`--quick`"),
+            ("test --fast --full", "one of"),
+            ("setup helm", "`helm`"),
+            ("floor 3", "`3`"),
+        ] {
+            let message = parsed(line).unwrap_err();
+            assert!(message.contains(word), "`{line}` was answered with: {message}");
+        }
+    }
+
+    #[test]
+    fn help_is_given_wherever_it_is_asked_for_and_names_every_part() {
+        for line in ["help", "--help", "test --help", "setup -h"] {
+            assert_eq!(parsed(line), Ok(Command::Help), "{line}");
+        }
+        for part in Part::ALL {
+            assert!(HELP.contains(part.description()), "{part}");
+        }
+    }
+}
