@@ -1,0 +1,207 @@
+//! What the stored files use seldom or not at all, shown on a specification written for it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A folder in the layout of the published one, with one specification and what it refers to.
+fn folder(version: &str, specification: &Value) -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    write(&folder, &format!("zoo/stable/{version}/zoo.json"), specification);
+    folder
+}
+
+fn write(folder: &TempDir, path: &str, content: &Value) {
+    let path = folder.path().join(path);
+    fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("the folder can be made");
+    fs::write(path, content.to_string()).expect("the file can be written");
+}
+
+/// `PUT`, `PATCH` and `GET` of `/animals/{name}` with `animal` as the body on both sides.
+fn zoo(animal: &Value) -> Value {
+    let body = json!({ "name": "animal", "in": "body", "required": true, "schema": animal });
+    let write = json!({ "operationId": "Write", "parameters": [body], "responses": { "200": { "schema": animal } } });
+    let read = json!({ "operationId": "Read", "responses": { "200": { "schema": animal } } });
+    json!({
+        "swagger": "2.0",
+        "paths": { "/animals/{name}": { "put": write, "patch": write, "get": read } },
+        "definitions": {
+            "Animal": {
+                "discriminator": "kind",
+                "required": ["kind"],
+                "properties": { "kind": { "type": "string" } },
+            },
+            "Bird": {
+                "x-ms-discriminator-value": "bird",
+                "allOf": [{ "$ref": "#/definitions/Animal" }],
+                "required": ["wings"],
+                "properties": { "wings": { "type": "integer" } },
+            },
+            "Owl": {
+                "allOf": [{ "$ref": "#/definitions/Bird" }],
+                "properties": { "hours": { "type": "string" } },
+            },
+        },
+    })
+}
+
+fn load(animal: &Value) -> Specs {
+    Specs::load(folder("2024-01-01", &zoo(animal)).path()).expect("the specification is sound")
+}
+
+fn sent(specs: &Specs, method: &str, body: Value) -> Vec<(Kind, String)> {
+    let exchange = Exchange {
+        method: method.to_owned(),
+        url: "/animals/a".to_owned(),
+        request: Some(body),
+        status: 200,
+        response: None,
+    };
+    of_side(specs.check(&exchange), Side::Request)
+}
+
+fn returned(specs: &Specs, body: Value) -> Vec<(Kind, String)> {
+    let exchange = Exchange {
+        method: "GET".to_owned(),
+        url: "/animals/a".to_owned(),
+        request: None,
+        status: 200,
+        response: Some(body),
+    };
+    of_side(specs.check(&exchange), Side::Response)
+}
+
+fn of_side(findings: Vec<Finding>, side: Side) -> Vec<(Kind, String)> {
+    let of_side = findings.into_iter().filter(|finding| finding.side == side);
+    of_side.map(|finding| (finding.kind, finding.pointer)).collect()
+}
+
+fn at(kind: Kind, pointer: &str) -> Vec<(Kind, String)> {
+    vec![(kind, pointer.to_owned())]
+}
+
+#[test]
+fn a_discriminator_selects_the_properties_of_its_variant() {
+    let specs = load(&json!({ "$ref": "#/definitions/Animal" }));
+    assert_eq!(returned(&specs, json!({ "kind": "bird", "wings": 2 })), []);
+    assert_eq!(returned(&specs, json!({ "kind": "Owl", "wings": 2, "hours": "late" })), []);
+    let hours = returned(&specs, json!({ "kind": "bird", "wings": 2, "hours": "late" }));
+    assert_eq!(hours, at(Kind::UnknownProperty, "/hours"));
+    let unknown = returned(&specs, json!({ "kind": "fish", "wings": 2 }));
+    assert_eq!(unknown, at(Kind::UnknownProperty, "/wings"));
+}
+
+#[test]
+fn a_discriminator_selects_the_rules_of_its_variant() {
+    let specs = load(&json!({ "type": "array", "items": { "$ref": "#/definitions/Animal" } }));
+    assert_eq!(returned(&specs, json!([{ "kind": "fish" }])), []);
+    let wingless = returned(&specs, json!([{ "kind": "bird" }]));
+    assert_eq!(wingless, at(Kind::Schema, "/0"));
+}
+
+#[test]
+fn a_required_property_that_the_service_sets_is_required_of_the_service_alone() {
+    let specs = load(&json!({ "required": ["id"], "properties": { "id": { "type": "string", "readOnly": true } } }));
+    assert_eq!(sent(&specs, "PUT", json!({})), []);
+    assert_eq!(returned(&specs, json!({})), at(Kind::Schema, ""));
+}
+
+#[test]
+fn mutability_tells_who_may_send_a_property_and_when() {
+    let specs = load(&json!({ "properties": {
+        "born": { "type": "string", "x-ms-mutability": ["create", "read"] },
+        "age": { "type": "integer", "x-ms-mutability": ["read"] },
+        "password": { "type": "string", "x-ms-mutability": ["create", "update"] },
+    } }));
+    assert_eq!(sent(&specs, "PUT", json!({ "born": "2020", "password": "x" })), []);
+    assert_eq!(sent(&specs, "PATCH", json!({ "born": "2020" })), at(Kind::ReadOnly, "/born"));
+    assert_eq!(sent(&specs, "PUT", json!({ "age": 3 })), at(Kind::ReadOnly, "/age"));
+    assert_eq!(returned(&specs, json!({ "born": "2020", "age": 3 })), []);
+    assert_eq!(returned(&specs, json!({ "password": "x" })), at(Kind::WriteOnly, "/password"));
+}
+
+#[test]
+fn null_is_a_value_where_the_schema_says_so() {
+    let specs = load(&json!({ "properties": {
+        "cage": { "type": "string", "x-nullable": true },
+        "food": { "type": "string" },
+    } }));
+    assert_eq!(returned(&specs, json!({ "cage": null })), []);
+    assert_eq!(returned(&specs, json!({ "food": null })), at(Kind::Schema, "/food"));
+}
+
+#[test]
+fn an_object_without_named_properties_is_free_unless_it_forbids_more() {
+    let free = load(&json!({ "type": "object" }));
+    assert_eq!(returned(&free, json!({ "any": { "thing": 1 } })), []);
+    let typed = load(&json!({ "additionalProperties": { "properties": { "size": { "type": "integer" } } } }));
+    assert_eq!(returned(&typed, json!({ "any": { "size": 1 } })), []);
+    assert_eq!(returned(&typed, json!({ "a/b": { "colour": 1 } })), at(Kind::UnknownProperty, "/a~1b/colour"));
+    let closed = load(&json!({ "type": "object", "additionalProperties": false }));
+    assert!(returned(&closed, json!({ "any": 1 })).contains(&(Kind::UnknownProperty, "/any".to_owned())));
+}
+
+#[test]
+fn formats_that_json_schema_does_not_know_are_ignored() {
+    let specs = load(&json!({ "properties": {
+        "key": { "type": "string", "format": "byte" },
+        "count": { "type": "integer", "format": "int32" },
+        "id": { "type": "string", "format": "arm-id" },
+    } }));
+    assert_eq!(returned(&specs, json!({ "key": "-", "count": 1, "id": "-" })), []);
+}
+
+#[test]
+fn the_bytes_of_a_file_are_not_looked_at() {
+    let specs = load(&json!({ "type": "file" }));
+    assert_eq!(returned(&specs, json!({ "any": 1 })), []);
+}
+
+#[test]
+fn a_schema_that_contains_itself_is_walked_as_deep_as_the_value() {
+    let mut specification = zoo(&json!({ "$ref": "./parts.json#/definitions/Node" }));
+    specification["definitions"] = json!({});
+    let folder = folder("2024-01-01", &specification);
+    let node = json!({ "properties": { "child": { "$ref": "#/definitions/Node" } } });
+    write(&folder, "zoo/stable/2024-01-01/parts.json", &json!({ "definitions": { "Node": node } }));
+    let specs = Specs::load(folder.path()).expect("the specification is sound");
+    let deep = returned(&specs, json!({ "child": { "child": { "leaf": 1 } } }));
+    assert_eq!(deep, at(Kind::UnknownProperty, "/child/child/leaf"));
+}
+
+#[test]
+fn of_two_versions_the_newer_is_loaded() {
+    let folder = folder("2023-01-01", &zoo(&json!({ "properties": { "old": {} } })));
+    write(&folder, "zoo/stable/2024-01-01/zoo.json", &zoo(&json!({ "properties": { "new": {} } })));
+    let specs = Specs::load(folder.path()).expect("the specification is sound");
+    assert_eq!(returned(&specs, json!({ "new": 1 })), []);
+    assert_eq!(returned(&specs, json!({ "old": 1 })), at(Kind::UnknownProperty, "/old"));
+}
+
+#[test]
+fn a_folder_of_examples_is_not_loaded() {
+    let folder = folder("2024-01-01", &zoo(&json!({})));
+    write(&folder, "zoo/examples/stable/2024-01-01/zoo.json", &json!("not a specification"));
+    fs::write(folder.path().join("zoo/examples/stable/2024-01-01/broken.json"), "{").expect("the file can be written");
+    assert!(Specs::load(folder.path()).is_ok());
+}
+
+#[test]
+fn a_reference_to_nothing_is_an_error_that_names_file_and_reference() {
+    let folder = folder("2024-01-01", &zoo(&json!({ "$ref": "#/definitions/Unicorn" })));
+    let error = Specs::load(folder.path()).err().expect("there is no unicorn").to_string();
+    assert!(error.contains("zoo.json") && error.contains("#/definitions/Unicorn"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_not_json_or_not_there_is_an_error_that_names_it() {
+    let folder = folder("2024-01-01", &zoo(&json!({ "$ref": "./parts.json#/definitions/Node" })));
+    let absent = Specs::load(folder.path()).err().expect("the file is absent");
+    assert!(matches!(&absent, Error::Read { path, .. } if path.ends_with("2024-01-01/parts.json")), "{absent}");
+    fs::write(folder.path().join("zoo/stable/2024-01-01/parts.json"), "{").expect("the file can be written");
+    let broken = Specs::load(folder.path()).err().expect("the file is broken");
+    assert!(matches!(&broken, Error::Json { path, .. } if path.ends_with("2024-01-01/parts.json")), "{broken}");
+}
