@@ -69,8 +69,9 @@ impl Ring {
     /// The rings that a crate of this ring may name under `[dependencies]`.
     pub fn may_use(self) -> &'static [Self] {
         match self {
-            Pure => &[Pure],
-            Port => &[Pure, Port],
+            // Decisions speak in the nouns of the ports, which are held to the same purity.
+            Pure => &[Port, Pure],
+            Port => &[Port],
             Base => &[Base],
             // Not other edges: what joins two outside systems is a driver's work.
             Edge => &[Pure, Port, Base],

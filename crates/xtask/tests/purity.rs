@@ -1,0 +1,125 @@
+//! The rings hold, and planted breaches are caught.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use xtask::rings::{self, Breach};
+use xtask::workspace::{Workspace, root};
+
+fn breaches(folder: &Path) -> Vec<Breach> {
+    let workspace = Workspace::load(folder).unwrap();
+    let mut breaches = rings::misplaced(&workspace);
+    breaches.extend(rings::impure(folder, &workspace).unwrap());
+    breaches
+}
+
+/// A copy of the workspace as cargo's resolver sees it: every manifest, and empty sources.
+fn copy() -> TempDir {
+    let copy = TempDir::new().unwrap();
+    for name in ["Cargo.toml", "Cargo.lock"] {
+        fs::copy(root().join(name), copy.path().join(name)).unwrap();
+    }
+    for package in Workspace::load(&root()).unwrap().packages {
+        let manifest = copy.path().join(package.manifest.strip_prefix(root()).unwrap());
+        let sources = manifest.with_file_name("src");
+        fs::create_dir_all(&sources).unwrap();
+        fs::copy(&package.manifest, &manifest).unwrap();
+        for name in ["lib.rs", "main.rs"] {
+            if package.manifest.with_file_name("src").join(name).exists() {
+                fs::write(sources.join(name), "").unwrap();
+            }
+        }
+        for target in package.test_targets {
+            let tests = manifest.with_file_name("tests");
+            fs::create_dir_all(&tests).unwrap();
+            fs::write(tests.join(target).with_extension("rs"), "").unwrap();
+        }
+    }
+    copy
+}
+
+/// Adds lines to a section of a manifest of the copy.
+fn plant(copy: &TempDir, manifest: &str, section: &str, line: &str) {
+    let path = copy.path().join(manifest);
+    let text = fs::read_to_string(&path).unwrap();
+    let text = if text.contains(section) {
+        text.replacen(section, &format!("{section}\n{line}"), 1)
+    } else {
+        format!("{text}\n{section}\n{line}\n")
+    };
+    fs::write(&path, text).unwrap();
+}
+
+#[test]
+fn every_crate_is_in_its_ring_and_uses_only_what_its_ring_may() {
+    let breaches = breaches(&root());
+    let lines: Vec<_> = breaches.iter().map(ToString::to_string).collect();
+    assert!(breaches.is_empty(), "{}", lines.join("\n"));
+}
+
+#[test]
+fn the_purity_check_looks_at_the_whole_tree_of_a_crate() {
+    let tree = rings::normal_tree(&root(), "kiln-sim").unwrap();
+    assert!(tree.iter().any(|name| name == "tokio"), "the simulator runs on tokio, so its tree must show it: {tree:?}");
+    let tree = rings::normal_tree(&root(), "kiln-cloud").unwrap();
+    assert!(tree.iter().any(|name| name == "kiln-cloud") && !tree.iter().any(|name| name == "tokio"), "{tree:?}");
+}
+
+#[test]
+fn the_copy_without_a_planted_breach_is_clean() {
+    assert_eq!(breaches(copy().path()), []);
+}
+
+#[test]
+fn a_pure_crate_that_gains_tokio_is_caught() {
+    let copy = copy();
+    plant(&copy, "crates/prototype/Cargo.toml", "[dependencies]", "tokio = { workspace = true }");
+    let expected = Breach::Impure { name: "kiln-prototype".to_owned(), contains: "tokio".to_owned() };
+    assert_eq!(breaches(copy.path()), [expected]);
+}
+
+#[test]
+fn the_port_crate_that_gains_a_client_is_caught_with_everything_that_comes_along() {
+    let copy = copy();
+    plant(&copy, "crates/cloud/Cargo.toml", "[dependencies]", "azure_core = { workspace = true }");
+    let breaches = breaches(copy.path());
+    for contains in ["azure_core", "tokio"] {
+        let expected = Breach::Impure { name: "kiln-cloud".to_owned(), contains: contains.to_owned() };
+        assert!(breaches.contains(&expected), "{breaches:?}");
+    }
+}
+
+#[test]
+fn a_pure_crate_may_use_tokio_in_its_tests() {
+    let copy = copy();
+    plant(&copy, "crates/prototype/Cargo.toml", "[dev-dependencies]", "tokio = { workspace = true }");
+    assert_eq!(breaches(copy.path()), []);
+}
+
+#[test]
+fn a_pure_crate_that_gains_an_edge_is_caught_even_when_it_is_optional() {
+    let copy = copy();
+    plant(&copy, "crates/prototype/Cargo.toml", "[dependencies]", "kiln-azure = { workspace = true, optional = true }");
+    let expected = Breach::Direction { from: "kiln-prototype".to_owned(), to: "kiln-azure".to_owned() };
+    assert_eq!(breaches(copy.path()), [expected]);
+}
+
+#[test]
+fn the_simulator_may_not_share_code_with_our_client() {
+    let copy = copy();
+    plant(&copy, "crates/sim/Cargo.toml", "[dependencies]", "kiln-azure = { workspace = true }");
+    let expected = Breach::Direction { from: "kiln-sim".to_owned(), to: "kiln-azure".to_owned() };
+    assert_eq!(breaches(copy.path()), [expected]);
+}
+
+#[test]
+fn a_crate_without_a_ring_is_caught() {
+    let copy = copy();
+    let manifest = copy.path().join("crates/tls/Cargo.toml");
+    let text = fs::read_to_string(&manifest).unwrap().replace("\"kiln-tls\"", "\"kiln-newcomer\"");
+    fs::write(&manifest, text).unwrap();
+    let workspace = Workspace::load(copy.path());
+    // Members that named the crate no longer resolve; cargo describes manifests all the same.
+    assert_eq!(rings::misplaced(&workspace.unwrap()), [Breach::Unplaced("kiln-newcomer".to_owned())]);
+}

@@ -1,0 +1,157 @@
+//! Rules about the text of the tree.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use xtask::workspace::{Workspace, root};
+
+/// Every file that git tracks or would track, with its text; binary files have none.
+fn texts() -> Vec<(PathBuf, String)> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let names = String::from_utf8(output.stdout).unwrap();
+    let texts: Vec<_> = names
+        .split_terminator('\0')
+        .filter_map(|name| Some((PathBuf::from(name), fs::read_to_string(root().join(name)).ok()?)))
+        .collect();
+    assert!(texts.iter().any(|(path, _)| path == Path::new("Cargo.toml")), "the listing misses what must be in it");
+    texts
+}
+
+/// The places of a needle, as `path:line`.
+fn places(texts: &[(PathBuf, String)], needle: &str, relevant: impl Fn(&Path) -> bool) -> Vec<String> {
+    let mut places = Vec::new();
+    for (path, text) in texts.iter().filter(|(path, _)| relevant(path)) {
+        for (index, line) in text.lines().enumerate() {
+            if line.contains(needle) {
+                places.push(format!("{}:{}: {}", path.display(), index + 1, line.trim()));
+            }
+        }
+    }
+    places
+}
+
+fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rs")
+}
+
+#[test]
+fn no_stub_and_no_ignored_test_is_in_the_tree() {
+    let texts = texts();
+    // In two pieces each, or this file would hold them.
+    for (head, tail) in [("todo", "!("), ("unimplemented", "!("), ("#[ign", "ore"), ("not yet imple", "mented")] {
+        let found = places(&texts, &format!("{head}{tail}"), is_rust);
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+}
+
+#[test]
+fn the_search_finds_what_is_there() {
+    let found = places(&texts(), "fn the_search_finds_what_is_there", is_rust);
+    assert_eq!(found.len(), 2, "the definition and this needle: {found:?}");
+}
+
+#[test]
+fn no_host_of_a_package_registry_is_named() {
+    let texts = texts();
+    for (head, tail) in [
+        ("index.crates", ".io"),
+        ("static.crates", ".io"),
+        ("https://crates", ".io"),
+        ("pypi", ".org"),
+        ("pythonhosted", ".org"),
+        ("npmjs", ".org"),
+        ("npmjs", ".com"),
+        ("proxy.golang", ".org"),
+        ("sum.golang", ".org"),
+        ("artifact", "ory"),
+    ] {
+        let found = places(&texts, &format!("{head}{tail}"), |_| true);
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+}
+
+#[test]
+fn every_locked_crate_comes_from_the_default_registry() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let default = concat!("source = \"registry+https://github.com/rust-lang/crates.io", "-index\"");
+    let sources: Vec<_> = lock.lines().filter(|line| line.starts_with("source = ")).collect();
+    assert!(!sources.is_empty());
+    for source in sources {
+        assert_eq!(source, default);
+    }
+}
+
+#[test]
+fn ci_runs_the_suite_and_nothing_else() {
+    let script = fs::read_to_string(root().join(".ci/run")).unwrap();
+    let commands: Vec<_> = script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    assert_eq!(commands, ["set -euo pipefail", r#"cd "$(dirname "$0")/..""#, "exec cargo xtask test"]);
+    assert!(script.starts_with("#!/usr/bin/env bash\n"));
+}
+
+#[cfg(unix)]
+#[test]
+fn the_ci_script_can_be_executed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::metadata(root().join(".ci/run")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o111, 0o111);
+}
+
+#[test]
+fn the_readme_holds_the_two_commands() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    for command in ["cargo run --release -p kiln -- demo", "cargo xtask test"] {
+        assert!(readme.lines().any(|line| line.trim() == command), "README.md lacks a line `{command}`");
+    }
+}
+
+#[test]
+fn every_crate_takes_lints_and_package_data_from_the_workspace() {
+    for package in Workspace::load(&root()).unwrap().packages {
+        let manifest = fs::read_to_string(&package.manifest).unwrap();
+        for wanted in [
+            "[lints]\nworkspace = true\n",
+            "edition.workspace = true\n",
+            "license.workspace = true\n",
+            "publish.workspace = true\n",
+        ] {
+            assert!(manifest.contains(wanted), "{} lacks {wanted:?}", package.manifest.display());
+        }
+    }
+}
+
+#[test]
+fn every_dependency_takes_its_version_from_the_workspace() {
+    for package in Workspace::load(&root()).unwrap().packages {
+        let manifest = fs::read_to_string(&package.manifest).unwrap();
+        let mut in_dependencies = false;
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                in_dependencies = line.ends_with("dependencies]");
+            } else if in_dependencies && line.contains('=') && !line.starts_with('#') {
+                assert!(line.contains("workspace = true"), "{}: {line}", package.manifest.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn test_targets_of_the_full_tier_require_its_feature() {
+    for package in Workspace::load(&root()).unwrap().packages {
+        let manifest = fs::read_to_string(&package.manifest).unwrap();
+        for name in package.test_targets.iter().filter(|name| name.starts_with("az_")) {
+            let declared = format!("name = \"{name}\"\nrequired-features = [\"tier2\"]");
+            assert!(
+                manifest.contains(&declared),
+                "{} must say of test `{name}`:\n[[test]]\n{declared}",
+                package.manifest.display()
+            );
+        }
+    }
+}
