@@ -3,6 +3,18 @@
 //! The files say less than the service asks: they allow unknown properties everywhere and forbid nothing that is marked
 //! read-only. [`Specs::check`] is stricter, in both directions. The api-version of a request is not compared, since
 //! clients are newer than the stored files: what it names is read as the stored version.
+//!
+//! ```no_run
+//! use testkit::openapi::{Exchange, specs};
+//!
+//! # let recorded: Vec<Exchange> = Vec::new();
+//! if let Some(specs) = specs() {
+//!     let specs = specs.clone().without_spec(["/metadata/endpoints", "/{tenant}/oauth2/v2.0/token"]);
+//!     for exchange in &recorded {
+//!         assert_eq!(specs.check(exchange), []);
+//!     }
+//! }
+//! ```
 
 mod bundle;
 mod check;

@@ -267,6 +267,20 @@ fn an_unknown_or_malformed_query_parameter_is_found() {
 }
 
 #[test]
+fn a_name_in_the_path_that_breaks_its_grammar_is_found() {
+    let mut group = Exchange {
+        method: "GET".to_owned(),
+        url: format!("{GROUP}?api-version=2024-11-01"),
+        request: None,
+        status: 200,
+        response: Some(json!({ "id": GROUP, "name": "rg1", "location": "westeurope" })),
+    };
+    assert_found(&group, &[]);
+    group.url = group.url.replace("rg1", "rg%20one");
+    assert_found(&group, &[(Side::Request, Kind::Parameter, "")]);
+}
+
+#[test]
 fn a_body_where_none_belongs_and_a_missing_one_are_found() {
     let mut exchange = snapshot();
     exchange.request = None;

@@ -173,6 +173,37 @@ fn a_schema_that_contains_itself_is_walked_as_deep_as_the_value() {
 }
 
 #[test]
+fn of_two_paths_that_fit_the_one_with_more_fixed_segments_is_meant() {
+    let mut specification = zoo(&json!({ "properties": { "fur": {} } }));
+    let king =
+        json!({ "operationId": "King", "responses": { "200": { "schema": { "properties": { "crown": {} } } } } });
+    // Before and after `{name}` in the order of the alphabet, which is that of the parsed file.
+    specification["paths"]["/animals/a"] = json!({ "get": king });
+    specification["paths"]["/{kind}/a"] = specification["paths"]["/animals/{name}"].clone();
+    let specs = Specs::load(folder("2024-01-01", &specification).path()).expect("the specification is sound");
+    assert_eq!(returned(&specs, json!({ "crown": 1 })), []);
+    assert_eq!(returned(&specs, json!({ "fur": 1 })), at(Kind::UnknownProperty, "/fur"));
+    assert_eq!(sent(&specs, "PUT", json!({ "fur": 1 })), []);
+}
+
+#[test]
+fn another_api_version_is_read_as_the_stored_one() {
+    let mut specification = zoo(&json!({}));
+    let version =
+        json!({ "name": "api-version", "in": "query", "required": true, "type": "string", "enum": ["2024-01-01"] });
+    specification["paths"]["/animals/{name}"]["get"]["parameters"] = json!([version]);
+    let specs = Specs::load(folder("2024-01-01", &specification).path()).expect("the specification is sound");
+    let exchange = Exchange {
+        method: "GET".to_owned(),
+        url: "/animals/a?api-version=2026-04-01".to_owned(),
+        request: None,
+        status: 200,
+        response: Some(json!({})),
+    };
+    assert_eq!(specs.check(&exchange), []);
+}
+
+#[test]
 fn of_two_versions_the_newer_is_loaded() {
     let folder = folder("2023-01-01", &zoo(&json!({ "properties": { "old": {} } })));
     write(&folder, "zoo/stable/2024-01-01/zoo.json", &zoo(&json!({ "properties": { "new": {} } })));
