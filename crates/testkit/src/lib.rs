@@ -1,3 +1,13 @@
-//! Real parts for tests.
+//! Real parts for tests: outside clients and built programs, run so that nothing is skipped and nothing is left behind.
 
+mod clients;
+mod finished;
 pub mod openapi;
+mod require;
+mod sim;
+
+pub use clients::{az, python};
+pub use finished::{Finished, run};
+pub use parts::{Part, Tier};
+pub use require::{require, tier};
+pub use sim::{Kiln, SimProcess};

@@ -1,0 +1,19 @@
+//! The part `az` works.
+
+use tempfile::TempDir;
+use testkit::az;
+
+#[test]
+fn az_is_there_in_the_version_that_was_asked_for() {
+    let configuration = TempDir::new().unwrap();
+    let version = az(configuration.path(), &["version", "--output", "json"], &[]).success().json();
+    assert_eq!(version["azure-cli"], "2.91.0");
+}
+
+#[test]
+fn a_failing_command_keeps_its_exit_code() {
+    let configuration = TempDir::new().unwrap();
+    let finished = az(configuration.path(), &["account", "show"], &[]);
+    assert_eq!(finished.code, Some(1), "{finished}");
+    assert!(finished.stderr.contains("az login"), "{finished}");
+}
