@@ -7,10 +7,12 @@ use parts::{Cache, Part, Tier};
 /// The program of a part. A test whose part is missing fails, with the command that installs it.
 #[track_caller]
 pub fn require(part: Part) -> PathBuf {
-    let found = Cache::of_user().map_err(|error| error.to_string());
-    found
-        .and_then(|cache| cache.find(part).map_err(|error| error.to_string()))
-        .unwrap_or_else(|error| panic!("{error}"))
+    program(&Cache::of_user().unwrap_or_else(|error| panic!("{error}")), part)
+}
+
+#[track_caller]
+fn program(cache: &Cache, part: Part) -> PathBuf {
+    cache.find(part).unwrap_or_else(|missing| panic!("{missing}"))
 }
 
 /// The tier that runs, for tests that scale with it (the number of seeds). Outside `cargo xtask test` it is the default one.
