@@ -11,7 +11,7 @@ use crate::floor;
 use crate::process::{self, Ending};
 use crate::report::{Report, Trouble};
 use crate::select::{self, words};
-use crate::setup::Background;
+use crate::setup::{Background, Outcome};
 use crate::stopwatch::Stopwatch;
 use crate::tally::{Binary, Tally};
 use crate::workspace::{Workspace, cargo};
@@ -95,20 +95,21 @@ impl Suite<'_> {
         Ok(status.success())
     }
 
-    /// Waits for a part. Its row is shown when the wait was for something: an installation, or a failure.
+    /// Waits for a part. One that was there already is not worth a row.
     fn installed(&mut self, part: Part) -> bool {
         let watch = Stopwatch::start();
         let result = match self.parts.wait(part) {
-            None => return true,
-            Some(result) => result.map_err(|error| {
+            None | Some(Ok(Outcome::Present)) => return true,
+            Some(Ok(Outcome::Installed)) => {
+                Ok(format!("installed `{part}` beside the build; this is what it took longer"))
+            }
+            Some(Err(error)) => {
                 eprintln!("{part}: {error}");
-                Trouble::new(format!("part `{part}` is not installed"), format!("cargo xtask setup {part}"))
-            }),
+                Err(Trouble::new(format!("part `{part}` is not installed"), format!("cargo xtask setup {part}")))
+            }
         };
         let well = result.is_ok();
-        if !well {
-            self.report.check("setup", watch.elapsed(), result.map(|_| String::new()));
-        }
+        self.report.check("setup", watch.elapsed(), result);
         well
     }
 
