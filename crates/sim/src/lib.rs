@@ -1,1 +1,25 @@
 //! An Azure in one process, and a world that boots VMs.
+//!
+//! [`Sim`] takes requests and gives answers; `serve` puts it behind sockets. The world inside is plain data: time comes in with
+//! each request, what changed goes to a log before the answer leaves.
+
+mod arm;
+mod clock;
+mod compute;
+mod entra;
+mod faults;
+mod imds;
+mod network;
+mod seed;
+pub mod serve;
+mod sim;
+pub mod tls;
+mod wire;
+mod world;
+
+pub use clock::Speed;
+pub use faults::{FaultPlan, Kind as FaultKind, Rule as FaultRule};
+pub use sim::{OpenError, Options, Reply, Sim};
+pub use world::log::LogError;
+pub use world::profile::{Profile, Stage, When};
+pub use world::spec::{Client, ExtensionSpec, ForeignSubscription, Identity, PoolSpec, Region, ResourceSpec, Subnet, WorldSpec};

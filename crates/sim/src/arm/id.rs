@@ -1,0 +1,202 @@
+//! Resource ids and the paths of ARM: any case on the way in, Azure's spelling on the way out.
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::Kind;
+
+/// A resource, named. Two ids that differ in case only are the same resource: compare [`ResourceId::key`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ResourceId {
+    pub(crate) subscription: String,
+    pub(crate) group: String,
+    pub(crate) kind: Kind,
+    /// One name per part of the type.
+    pub(crate) names: Vec<String>,
+}
+
+impl ResourceId {
+    pub(crate) fn new(subscription: &str, group: &str, kind: Kind, names: &[&str]) -> Self {
+        debug_assert_eq!(names.len(), kind.types().split('/').count(), "{kind:?} {names:?}");
+        Self { subscription: subscription.to_owned(), group: group.to_owned(), kind, names: names.iter().map(|&name| name.to_owned()).collect() }
+    }
+
+    /// The id of a text, or `None` when it is not one that this Azure could hold.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match Target::parse(text)? {
+            Target::Resource(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The last name.
+    pub(crate) fn name(&self) -> &str {
+        self.names.last().map_or("", String::as_str)
+    }
+
+    /// What the tables know it by.
+    pub(crate) fn key(&self) -> String {
+        self.to_string().to_ascii_lowercase()
+    }
+
+    /// A child of this resource.
+    pub(crate) fn child(&self, kind: Kind, name: &str) -> Self {
+        let mut names = self.names.clone();
+        names.push(name.to_owned());
+        Self { subscription: self.subscription.clone(), group: self.group.clone(), kind, names }
+    }
+
+    /// Another resource of the same group.
+    pub(crate) fn sibling(&self, kind: Kind, name: &str) -> Self {
+        Self::new(&self.subscription, &self.group, kind, &[name])
+    }
+
+    /// The resource that this one is a child of, if it is one.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        let types: Vec<&str> = self.kind.types().split('/').collect();
+        let (_, above) = types.split_last()?;
+        let kind = Kind::find(self.kind.namespace(), above)?;
+        let (_, names) = self.names.split_last()?;
+        Some(Self { subscription: self.subscription.clone(), group: self.group.clone(), kind, names: names.to_vec() })
+    }
+}
+
+impl std::fmt::Display for ResourceId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "/subscriptions/{}/resourceGroups/{}/providers/{}", self.subscription, self.group, self.kind.namespace())?;
+        for (part, name) in self.kind.types().split('/').zip(&self.names) {
+            write!(f, "/{part}/{name}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a path points at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// `/metadata/endpoints`.
+    Endpoints,
+    Subscriptions,
+    Tenants,
+    Subscription(String),
+    Locations(String),
+    Groups(String),
+    Group { subscription: String, group: String },
+    /// Everything in a subscription or in a group.
+    Resources { subscription: String, group: Option<String> },
+    /// All resources of one type in a subscription, a group or below a parent.
+    Collection { subscription: String, group: Option<String>, kind: Kind, parents: Vec<String> },
+    Resource(ResourceId),
+    /// A verb (`start`) or a view (`instanceView`) of a resource.
+    Action { id: ResourceId, action: String },
+    /// A long operation's status.
+    Operation { subscription: String, id: String },
+    /// A list that the provider offers per subscription, `skus`.
+    ProviderList { subscription: String, namespace: String, list: String },
+    /// A provider's registration.
+    Provider { subscription: String, namespace: Option<String> },
+    /// The permissions that the caller has at a scope.
+    Permissions { scope: String },
+    /// A resource type that this Azure does not have.
+    UnknownType { namespace: String, types: String },
+}
+
+impl Target {
+    /// The target of a path, or `None` when ARM has no such path at all.
+    pub(crate) fn parse(path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let is = |index: usize, word: &str| parts.get(index).is_some_and(|part| part.eq_ignore_ascii_case(word));
+        if is(0, "tenants") && parts.len() == 1 {
+            return Some(Self::Tenants);
+        }
+        if !is(0, "subscriptions") {
+            return None;
+        }
+        if parts.len() >= 4 && is(parts.len() - 1, "permissions") && is(parts.len() - 2, "Microsoft.Authorization") {
+            return Some(Self::Permissions { scope: format!("/{}", parts[..parts.len() - 3].join("/")) });
+        }
+        let Some(&subscription) = parts.get(1) else { return Some(Self::Subscriptions) };
+        let subscription = subscription.to_owned();
+        if parts.len() == 2 {
+            return Some(Self::Subscription(subscription));
+        }
+        if is(2, "locations") && parts.len() == 3 {
+            return Some(Self::Locations(subscription));
+        }
+        if is(2, "resources") && parts.len() == 3 {
+            return Some(Self::Resources { subscription, group: None });
+        }
+        if is(2, "providers") {
+            return Self::below_provider(&parts[3..], subscription, None);
+        }
+        if !is(2, "resourceGroups") {
+            return None;
+        }
+        let Some(&group) = parts.get(3) else { return Some(Self::Groups(subscription)) };
+        let group = group.to_owned();
+        match parts.len() {
+            4 => Some(Self::Group { subscription, group }),
+            5 if is(4, "resources") => Some(Self::Resources { subscription, group: Some(group) }),
+            _ if is(4, "providers") => Self::below_provider(&parts[5..], subscription, Some(group)),
+            _ => None,
+        }
+    }
+
+    fn below_provider(parts: &[&str], subscription: String, group: Option<String>) -> Option<Self> {
+        let Some((&namespace, rest)) = parts.split_first() else { return Some(Self::Provider { subscription, namespace: None }) };
+        match rest {
+            [] => return Some(Self::Provider { subscription, namespace: Some(namespace.to_owned()) }),
+            [locations, _, _, id] if locations.eq_ignore_ascii_case("locations") => {
+                return Some(Self::Operation { subscription, id: (*id).to_owned() });
+            }
+            [list] if list.eq_ignore_ascii_case("skus") => {
+                return Some(Self::ProviderList { subscription, namespace: namespace.to_owned(), list: (*list).to_owned() });
+            }
+            _ => {}
+        }
+        let types: Vec<&str> = rest.iter().copied().step_by(2).collect();
+        let names: Vec<String> = rest.iter().skip(1).step_by(2).map(|&name| name.to_owned()).collect();
+        let odd = rest.len() % 2 == 1;
+        if let Some(kind) = Kind::find(namespace, &types) {
+            return Some(match (odd, group) {
+                (true, group) => Self::Collection { subscription, group, kind, parents: names },
+                (false, Some(group)) => Self::Resource(ResourceId { subscription, group, kind, names }),
+                (false, None) => return None,
+            });
+        }
+        // `…/name/verb`: an odd number of parts whose last is no type.
+        if odd
+            && let (Some((verb, types)), Some(group)) = (types.split_last(), group)
+            && let Some(kind) = Kind::find(namespace, types)
+        {
+            return Some(Self::Action { id: ResourceId { subscription, group, kind, names }, action: verb.to_ascii_lowercase() });
+        }
+        Some(Self::UnknownType { namespace: namespace.to_owned(), types: types.join("/") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_match_in_any_case_and_print_in_azures_spelling() {
+        let text = "/SUBSCRIPTIONS/s/resourcegroups/G/providers/microsoft.compute/VIRTUALMACHINESCALESETS/Pool/virtualmachines/0";
+        let id = ResourceId::parse(text).expect("an id");
+        assert_eq!(id.to_string(), "/subscriptions/s/resourceGroups/G/providers/Microsoft.Compute/virtualMachineScaleSets/Pool/virtualMachines/0");
+        assert_eq!(id.kind, Kind::Instance);
+        assert_eq!(id.parent().expect("a parent").name(), "Pool");
+    }
+
+    #[test]
+    fn verbs_lists_and_operations_are_told_apart() {
+        let base = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets";
+        assert!(matches!(Target::parse(base), Some(Target::Collection { kind: Kind::ScaleSet, .. })));
+        assert!(matches!(Target::parse(&format!("{base}/p/virtualMachines")), Some(Target::Collection { kind: Kind::Instance, .. })));
+        assert!(matches!(Target::parse(&format!("{base}/p/powerOff")), Some(Target::Action { action, .. }) if action == "poweroff"));
+        assert!(matches!(Target::parse(&format!("{base}/p/virtualMachines/0/start")), Some(Target::Action { id, .. }) if id.kind == Kind::Instance));
+        let operation = "/subscriptions/s/providers/Microsoft.Compute/locations/westus2/operations/42";
+        assert_eq!(Target::parse(operation), Some(Target::Operation { subscription: "s".into(), id: "42".into() }));
+        assert!(matches!(Target::parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.Foo/bars/b"), Some(Target::UnknownType { .. })));
+        assert_eq!(Target::parse("/favicon.ico"), None);
+    }
+}

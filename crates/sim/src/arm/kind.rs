@@ -1,0 +1,103 @@
+//! The resource types that the embedded Azure knows, their spelling and their api-versions.
+
+use serde::{Deserialize, Serialize};
+
+const COMPUTE: &[&str] = &[
+    "2019-12-01", "2020-06-01", "2020-12-01", "2021-03-01", "2021-04-01", "2021-07-01", "2021-11-01", "2022-03-01", "2022-08-01", "2022-11-01",
+    "2023-03-01", "2023-07-01", "2023-09-01", "2024-03-01", "2024-07-01", "2024-11-01", "2025-04-01", "2025-11-01", "2026-04-01",
+];
+const GALLERY: &[&str] = &[
+    "2019-12-01", "2020-09-30", "2021-07-01", "2021-10-01", "2022-01-03", "2022-03-03", "2022-08-03", "2023-07-03", "2024-03-03", "2025-03-03", "2026-03-03",
+];
+const DISK: &[&str] = &[
+    "2020-06-30", "2020-09-30", "2020-12-01", "2021-04-01", "2021-08-01", "2021-12-01", "2022-03-02", "2022-07-02", "2023-01-02", "2023-04-02",
+    "2023-10-02", "2024-03-02", "2025-01-02", "2026-03-02",
+];
+const NETWORK: &[&str] =
+    &["2020-11-01", "2021-08-01", "2022-01-01", "2022-11-01", "2023-09-01", "2023-11-01", "2024-05-01", "2024-07-01", "2024-10-01", "2025-01-01", "2025-05-01"];
+const IDENTITY: &[&str] = &["2018-11-30", "2022-01-31-preview", "2023-01-31", "2024-11-30"];
+const CONTAINERS: &[&str] = &["2023-10-01", "2024-02-01", "2024-09-01", "2025-05-01", "2025-10-01", "2026-01-01"];
+
+/// api-versions of subscriptions and tenants.
+pub(crate) const SUBSCRIPTIONS: &[&str] = &["2016-06-01", "2019-06-01", "2019-11-01", "2020-01-01", "2021-01-01", "2022-12-01"];
+/// api-versions of resource groups and of the lists of resources below them.
+pub(crate) const GROUPS: &[&str] =
+    &["2019-10-01", "2020-06-01", "2020-10-01", "2021-04-01", "2022-09-01", "2023-07-01", "2024-03-01", "2024-07-01", "2024-11-01", "2025-04-01"];
+
+macro_rules! kinds {
+    ($($variant:ident = $namespace:literal / $types:literal @ $versions:expr),+ $(,)?) => {
+        /// A resource type.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub(crate) enum Kind { $($variant),+ }
+
+        impl Kind {
+            /// Every type.
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// Provider namespace as Azure spells it.
+            pub(crate) fn namespace(self) -> &'static str {
+                match self { $(Self::$variant => $namespace),+ }
+            }
+
+            /// Type path below the namespace, parts separated by `/`.
+            pub(crate) fn types(self) -> &'static str {
+                match self { $(Self::$variant => $types),+ }
+            }
+
+            /// The api-versions that it answers to.
+            pub(crate) fn api_versions(self) -> &'static [&'static str] {
+                match self { $(Self::$variant => $versions),+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    ScaleSet = "Microsoft.Compute" / "virtualMachineScaleSets" @ COMPUTE,
+    ScaleSetExtension = "Microsoft.Compute" / "virtualMachineScaleSets/extensions" @ COMPUTE,
+    Instance = "Microsoft.Compute" / "virtualMachineScaleSets/virtualMachines" @ COMPUTE,
+    Machine = "Microsoft.Compute" / "virtualMachines" @ COMPUTE,
+    Disk = "Microsoft.Compute" / "disks" @ DISK,
+    Snapshot = "Microsoft.Compute" / "snapshots" @ DISK,
+    Gallery = "Microsoft.Compute" / "galleries" @ GALLERY,
+    Definition = "Microsoft.Compute" / "galleries/images" @ GALLERY,
+    Version = "Microsoft.Compute" / "galleries/images/versions" @ GALLERY,
+    Interface = "Microsoft.Network" / "networkInterfaces" @ NETWORK,
+    Network = "Microsoft.Network" / "virtualNetworks" @ NETWORK,
+    Subnet = "Microsoft.Network" / "virtualNetworks/subnets" @ NETWORK,
+    SecurityGroup = "Microsoft.Network" / "networkSecurityGroups" @ NETWORK,
+    LoadBalancer = "Microsoft.Network" / "loadBalancers" @ NETWORK,
+    Identity = "Microsoft.ManagedIdentity" / "userAssignedIdentities" @ IDENTITY,
+    ManagedCluster = "Microsoft.ContainerService" / "managedClusters" @ CONTAINERS,
+    AgentPool = "Microsoft.ContainerService" / "managedClusters/agentPools" @ CONTAINERS,
+}
+
+impl Kind {
+    /// The type of these path parts, whatever their case.
+    pub(crate) fn find(namespace: &str, types: &[&str]) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| {
+            kind.namespace().eq_ignore_ascii_case(namespace)
+                && kind.types().split('/').count() == types.len()
+                && kind.types().split('/').zip(types).all(|(known, given)| known.eq_ignore_ascii_case(given))
+        })
+    }
+
+    /// The full type, `Microsoft.Compute/disks`.
+    pub(crate) fn full(self) -> String {
+        format!("{}/{}", self.namespace(), self.types())
+    }
+
+    /// How the provider's operations are called in status URLs.
+    pub(crate) fn operations(self) -> &'static str {
+        match self {
+            Self::Disk | Self::Snapshot => "DiskOperations",
+            Self::Gallery | Self::Definition | Self::Version => "capsOperations",
+            _ => "operations",
+        }
+    }
+
+    /// Whether its resources carry an ETag that writes can be made conditional on.
+    pub(crate) fn has_etag(self) -> bool {
+        matches!(self, Self::ScaleSet | Self::Instance | Self::Machine)
+    }
+}

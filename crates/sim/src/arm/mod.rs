@@ -1,0 +1,211 @@
+//! Azure Resource Manager: from a request to a handler and back.
+
+pub(crate) mod call;
+pub(crate) mod error;
+pub(crate) mod id;
+pub(crate) mod kind;
+pub(crate) mod permission;
+mod resources;
+pub(crate) mod route;
+pub(crate) mod status;
+pub(crate) mod throttle;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, ETAG, HOST, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, Request, Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use crate::faults::{Kind as Fault, Matter};
+use crate::sim::{Reply, State};
+use crate::world::operation::Fate;
+use crate::world::roles::Principal;
+use call::{Answer, Call, Handled, Query};
+use error::ArmError;
+use id::Target;
+
+/// What ARM answers. Everything that a client can see of one request is decided here, in order.
+pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
+    let request_id = state.ids.uuid();
+    let client_id = request.headers().get("x-ms-client-request-id").cloned();
+    let correlation = request.headers().get("x-ms-correlation-request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let mut headers = HeaderMap::new();
+    let mut set = |name: &'static str, value: &str| {
+        if let Ok(value) = value.parse() {
+            headers.append(name, value);
+        }
+    };
+    set("x-ms-request-id", &request_id);
+    set("x-ms-correlation-request-id", correlation.as_deref().unwrap_or(&request_id));
+    set("x-ms-routing-request-id", &format!("{}:{}:{request_id}", state.world.spec.location.to_uppercase(), state.world.now));
+    set("cache-control", "no-cache");
+    if let Some(id) = client_id {
+        headers.insert("x-ms-client-request-id", id);
+    }
+
+    let mut call = Call::default();
+    let mut reset = false;
+    let result = prepare(state, request, &mut call).and_then(|target| {
+        let matter = Matter::of(&call, &target);
+        let fault = state.faults.hit(&matter);
+        state.throttle.headers(&call, &target, state.world.now, &mut headers)?;
+        if fault == Some(Fault::ResetAfterProcessing) {
+            reset = true;
+        }
+        handle(state, &call, &target, fault)
+    });
+    if reset {
+        return Reply::Reset;
+    }
+    Reply::Answer(match result {
+        Ok(answer) => respond(state, &call, answer, headers),
+        Err(error) => refuse(&error, headers),
+    })
+}
+
+/// Reads the request as far as ARM itself goes: who, what, which version, and may they.
+fn prepare(state: &mut State, request: Request<Bytes>, call: &mut Call) -> Result<Target, ArmError> {
+    let (parts, body) = request.into_parts();
+    let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
+    let host = host.or_else(|| parts.uri.authority().map(ToString::to_string)).unwrap_or_else(|| "localhost".to_owned());
+    let header = |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok()).map(str::to_owned);
+    call.method = parts.method;
+    call.base = format!("https://{host}");
+    call.path = parts.uri.path().to_owned();
+    call.query = Query::parse(parts.uri.query().unwrap_or_default());
+    call.if_match = header(IF_MATCH);
+    call.if_none_match = header(IF_NONE_MATCH);
+
+    if call.path.trim_end_matches('/').eq_ignore_ascii_case("/metadata/endpoints") {
+        return Ok(Target::Endpoints);
+    }
+    call.caller = crate::entra::authenticate(state, &parts.headers)?;
+    let target = Target::parse(&call::decode_path(&call.path)).ok_or_else(|| {
+        ArmError::missing("InvalidResourceType", format!("The path '{}' names no resource type that is known here.", call.path))
+    })?;
+    route::check_version(state, call, &target)?;
+    route::check_subscription(state, call, &target)?;
+    permission::check(state, call, &target)?;
+    if !body.is_empty() {
+        let value: Value = serde_json::from_slice(&body).map_err(|error| {
+            ArmError::bad("InvalidRequestContent", format!("The request content was invalid and could not be deserialized: '{error}'."))
+        })?;
+        let Value::Object(object) = value else {
+            return Err(ArmError::bad("InvalidRequestContent", "The request content was invalid: a JSON object is expected."));
+        };
+        call.body = object;
+    }
+    Ok(target)
+}
+
+/// Runs the handler, with what the fault plan makes of it.
+fn handle(state: &mut State, call: &Call, target: &Target, fault: Option<Fault>) -> Handled {
+    match &fault {
+        Some(Fault::ThrottledArm) => return Err(throttle::by_arm(30)),
+        Some(Fault::ThrottledCompute) => return Err(throttle::by_compute(30)),
+        Some(Fault::StatusUrlMissing) if matches!(target, Target::Operation { .. }) => {
+            return Err(ArmError::missing("OperationNotFound", "The operation could not be found."));
+        }
+        Some(Fault::TokenExpires) => {
+            state.tokens_from = state.wall;
+            return Err(crate::entra::expired(state));
+        }
+        Some(Fault::StaleRead) => {
+            if let Target::Resource(id) = target
+                && let Some(previous) = state.world.resources.get(&id.key()).and_then(|resource| resource.previous.clone())
+            {
+                return route::view(&state.world, &previous, call);
+            }
+        }
+        _ => {}
+    }
+    state.world.fate = fault.as_ref().map_or(Fate::Normal, Fault::fate);
+    let before = (fault == Some(Fault::SuccessButNotApplied)).then(|| state.world.clone());
+    let handled = route::dispatch(state, call, target);
+    let fate = std::mem::take(&mut state.world.fate);
+    let answer = handled?;
+    if let Some(before) = before {
+        state.world.pretend(before, answer.operation.as_deref());
+        return Ok(answer);
+    }
+    // A fault that no operation took: the call was answered at once, so it is the answer that fails.
+    match fate {
+        Fate::FailsAfterAll(error) | Fate::Fails(error) if answer.operation.is_none() => Err(error),
+        _ => Ok(answer),
+    }
+}
+
+fn respond(state: &State, call: &Call, answer: Answer, mut headers: HeaderMap) -> Response<Bytes> {
+    let mut set = |name: http::HeaderName, value: &str| {
+        if let Ok(value) = value.parse() {
+            headers.insert(name, value);
+        }
+    };
+    if let Some(etag) = &answer.etag {
+        set(ETAG, etag);
+    }
+    if let Some(operation) = answer.operation.as_ref().and_then(|id| state.world.operations.get(id)) {
+        let [status, location] = status::urls(call, operation);
+        set(http::HeaderName::from_static("azure-asyncoperation"), &status);
+        set(LOCATION, &location);
+        set(RETRY_AFTER, &status::retry_after(state, operation).to_string());
+    }
+    build(answer.status, answer.body.as_ref(), headers)
+}
+
+fn refuse(error: &ArmError, mut headers: HeaderMap) -> Response<Bytes> {
+    if let Some(value) = error.retry_after.and_then(|seconds| seconds.to_string().parse().ok()) {
+        headers.insert(RETRY_AFTER, value);
+    }
+    if let Some(value) = error.challenge.as_ref().and_then(|challenge| challenge.parse().ok()) {
+        headers.insert(WWW_AUTHENTICATE, value);
+    }
+    if let Ok(value) = error.code.parse() {
+        headers.insert("x-ms-failure-cause", http::HeaderValue::from_static("gateway"));
+        headers.insert("x-ms-error-code", value);
+    }
+    build(error.status, Some(&error.envelope()), headers)
+}
+
+fn build(status: u16, body: Option<&Value>, headers: HeaderMap) -> Response<Bytes> {
+    let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+    let mut response = Response::new(bytes);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.headers_mut() = headers;
+    if body.is_some() {
+        response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json; charset=utf-8"));
+    }
+    response
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self {
+            method: http::Method::GET,
+            base: "https://localhost".to_owned(),
+            path: String::new(),
+            query: Query::default(),
+            if_match: None,
+            if_none_match: None,
+            body: Map::new(),
+            caller: Principal::default(),
+        }
+    }
+}
+
+/// `/metadata/endpoints`: the cloud that a client is to register.
+pub(crate) fn endpoints(call: &Call) -> Answer {
+    let base = &call.base;
+    Answer::ok(json!({
+        "name": "kiln",
+        "portal": base,
+        "authentication": {"loginEndpoint": base, "audiences": [base], "tenant": "common", "identityProvider": "AAD"},
+        "graph": base,
+        "graphAudience": base,
+        "resourceManager": base,
+        "media": base,
+        "batch": base,
+        "gallery": base,
+        "vmImageAliasDoc": base,
+        "suffixes": {"storage": "storage.localhost", "keyVaultDns": "vault.localhost", "acrLoginServer": "registry.localhost"},
+    }))
+}

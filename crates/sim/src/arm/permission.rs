@@ -1,0 +1,109 @@
+//! Role checks: which action a request needs, and what it needs on other resources that it names.
+
+use http::{Method, StatusCode};
+use serde_json::Value;
+
+use super::call::Call;
+use super::error::ArmError;
+use super::id::{ResourceId, Target};
+use super::kind::Kind;
+use crate::sim::State;
+
+/// Refuses what the caller's roles do not grant.
+pub(super) fn check(_state: &State, call: &Call, target: &Target) -> Result<(), ArmError> {
+    let Some((action, scope)) = needed(call, target) else { return Ok(()) };
+    if call.caller.may(&action) {
+        return Ok(());
+    }
+    let caller = &call.caller;
+    let message = format!(
+        "The client '{}' with object id '{}' does not have authorization to perform action '{action}' over scope '{scope}' or the scope is invalid. If access was recently granted, please refresh your credentials.",
+        caller.client_id, caller.object_id
+    );
+    Err(ArmError::new(StatusCode::FORBIDDEN, "AuthorizationFailed", message))
+}
+
+/// Refuses a write that refers to a resource which the caller may not use so.
+pub(crate) fn linked(call: &Call, target: &ResourceId, action: &str, scope: &str) -> Result<(), ArmError> {
+    if call.caller.may(action) {
+        return Ok(());
+    }
+    let caller = &call.caller;
+    let message = format!(
+        "The client '{}' with object id '{}' has permission to perform action '{}/write' on scope '{target}'; however, it does not have permission to perform action(s) '{action}' on the linked scope(s) '{scope}' (respectively) or the linked scope(s) are invalid.",
+        caller.client_id,
+        caller.object_id,
+        target.kind.full()
+    );
+    Err(ArmError::new(StatusCode::FORBIDDEN, "LinkedAuthorizationFailed", message))
+}
+
+/// The linked actions of everything that a scale set's or machine's body refers to.
+pub(crate) fn linked_of_body(call: &Call, target: &ResourceId) -> Result<(), ArmError> {
+    fn walk(value: &Value, key: &str, found: &mut Vec<(&'static str, String)>) {
+        match value {
+            Value::Object(object) => {
+                if let Some(id) = object.get("id").and_then(Value::as_str) {
+                    let action = match key {
+                        "subnet" => Some("Microsoft.Network/virtualNetworks/subnets/join/action"),
+                        "networkSecurityGroup" => Some("Microsoft.Network/networkSecurityGroups/join/action"),
+                        "loadBalancerBackendAddressPools" => Some("Microsoft.Network/loadBalancers/backendAddressPools/join/action"),
+                        "networkInterfaces" => Some("Microsoft.Network/networkInterfaces/join/action"),
+                        _ => None,
+                    };
+                    found.extend(action.map(|action| (action, id.to_owned())));
+                }
+                if key == "userAssignedIdentities" {
+                    found.extend(object.keys().map(|id| ("Microsoft.ManagedIdentity/userAssignedIdentities/assign/action", id.clone())));
+                }
+                object.iter().for_each(|(key, value)| walk(value, key, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| walk(value, key, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    call.body.iter().for_each(|(key, value)| walk(value, key, &mut found));
+    found.iter().try_for_each(|(action, scope)| linked(call, target, action, scope))
+}
+
+/// The action and the scope that it is checked at.
+fn needed(call: &Call, target: &Target) -> Option<(String, String)> {
+    let verb = match call.method {
+        Method::GET | Method::HEAD => "read",
+        Method::DELETE => "delete",
+        Method::POST => "action",
+        _ => "write",
+    };
+    let group = "Microsoft.Resources/subscriptions/resourceGroups";
+    Some(match target {
+        Target::Endpoints | Target::Subscriptions | Target::Tenants | Target::Permissions { .. } | Target::UnknownType { .. } => return None,
+        Target::Subscription(id) => ("Microsoft.Resources/subscriptions/read".to_owned(), format!("/subscriptions/{id}")),
+        Target::Locations(id) => ("Microsoft.Resources/subscriptions/locations/read".to_owned(), format!("/subscriptions/{id}")),
+        Target::Groups(id) => (format!("{group}/read"), format!("/subscriptions/{id}")),
+        Target::Group { subscription, group: name } => (format!("{group}/{verb}"), format!("/subscriptions/{subscription}/resourceGroups/{name}")),
+        Target::Resources { subscription, .. } => {
+            ("Microsoft.Resources/subscriptions/resources/read".to_owned(), format!("/subscriptions/{subscription}"))
+        }
+        Target::Provider { subscription, .. } => {
+            ("Microsoft.Resources/subscriptions/providers/read".to_owned(), format!("/subscriptions/{subscription}"))
+        }
+        Target::ProviderList { subscription, namespace, list } => (format!("{namespace}/{list}/read"), format!("/subscriptions/{subscription}")),
+        Target::Operation { subscription, .. } => {
+            ("Microsoft.Compute/locations/operations/read".to_owned(), format!("/subscriptions/{subscription}"))
+        }
+        Target::Collection { subscription, group, kind, .. } => {
+            let scope = group.as_ref().map_or_else(|| format!("/subscriptions/{subscription}"), |name| format!("/subscriptions/{subscription}/resourceGroups/{name}"));
+            (format!("{}/read", kind.full()), scope)
+        }
+        Target::Resource(id) => (format!("{}/{verb}", id.kind.full()), id.to_string()),
+        Target::Action { id, action } => {
+            let action = if verb == "read" { format!("{}/{action}/read", id.kind.full()) } else { named(id.kind, action) };
+            (action, id.to_string())
+        }
+    })
+}
+
+fn named(kind: Kind, action: &str) -> String {
+    format!("{}/{action}/action", kind.full())
+}

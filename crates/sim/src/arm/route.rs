@@ -1,0 +1,258 @@
+//! Which handler a request goes to, and the rules that hold for all resources alike.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::call::{Answer, Call, Handled};
+use super::error::ArmError;
+use super::id::{ResourceId, Target};
+use super::kind::{GROUPS, Kind, SUBSCRIPTIONS};
+use super::{resources, status};
+use crate::compute::{definition, disk, extension, gallery, instance, machine, scale_set, snapshot, version};
+use crate::network;
+use crate::sim::State;
+use crate::world::World;
+use crate::world::resource::Resource;
+
+/// Refuses a missing or unknown api-version.
+pub(super) fn check_version(state: &State, call: &Call, target: &Target) -> Result<(), ArmError> {
+    let given = call.api_version();
+    if given.is_empty() {
+        return Err(ArmError::bad("MissingApiVersionParameter", "The api-version query parameter (?api-version=) is required for all requests."));
+    }
+    let (kind, known) = match target {
+        Target::Subscriptions | Target::Subscription(_) | Target::Locations(_) | Target::Tenants => ("subscriptions".to_owned(), SUBSCRIPTIONS),
+        Target::Groups(_) | Target::Group { .. } | Target::Resources { .. } | Target::Provider { .. } => ("resourceGroups".to_owned(), GROUPS),
+        Target::Collection { kind, .. } => (kind.types().to_owned(), kind.api_versions()),
+        Target::Resource(id) | Target::Action { id, .. } => (id.kind.types().to_owned(), id.kind.api_versions()),
+        // Status URLs are made here with the version that their operation was begun with, lists per provider have versions of their own.
+        Target::Operation { .. } | Target::ProviderList { .. } | Target::Permissions { .. } | Target::Endpoints | Target::UnknownType { .. } => {
+            return Ok(());
+        }
+    };
+    if known.contains(&given) {
+        return Ok(());
+    }
+    let message = format!(
+        "No registered resource provider found for location '{}' and API version '{given}' for type '{kind}'. The supported api-versions are '{}'. The supported locations are '{}'.",
+        state.world.spec.location,
+        known.join(", "),
+        state.world.spec.regions.iter().map(|region| region.name.as_str()).collect::<Vec<_>>().join(", ")
+    );
+    Err(ArmError::bad("NoRegisteredProviderFound", message))
+}
+
+/// Refuses subscriptions that are not this tenant's.
+pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) -> Result<(), ArmError> {
+    let subscription = match target {
+        Target::Endpoints | Target::Subscriptions | Target::Tenants => return Ok(()),
+        Target::Subscription(subscription) | Target::Locations(subscription) | Target::Groups(subscription) => subscription,
+        Target::Group { subscription, .. }
+        | Target::Resources { subscription, .. }
+        | Target::Collection { subscription, .. }
+        | Target::Operation { subscription, .. }
+        | Target::ProviderList { subscription, .. }
+        | Target::Provider { subscription, .. } => subscription,
+        Target::Resource(id) | Target::Action { id, .. } => &id.subscription,
+        Target::Permissions { scope } => scope.split('/').nth(2).unwrap_or_default(),
+        Target::UnknownType { namespace, types } => {
+            let message = format!("The resource type '{types}' could not be found in the namespace '{namespace}' for api version '{}'.", call.api_version());
+            return Err(ArmError::missing("InvalidResourceType", message));
+        }
+    };
+    let spec = &state.world.spec;
+    if subscription.eq_ignore_ascii_case(&spec.subscription_id) {
+        return Ok(());
+    }
+    if let Some(foreign) = spec.foreign_subscriptions.iter().find(|foreign| foreign.subscription_id.eq_ignore_ascii_case(subscription)) {
+        let message = format!(
+            "The access token is from the wrong issuer 'https://sts.windows.net/{}/'. It must match the tenant 'https://sts.windows.net/{}/' associated with this subscription. Please use the authority (URL) 'https://login.windows.net/{}' to get the token.",
+            call.caller.tenant, foreign.tenant_id, foreign.tenant_id
+        );
+        return Err(ArmError::new(StatusCode::UNAUTHORIZED, "InvalidAuthenticationTokenTenant", message));
+    }
+    Err(ArmError::missing("SubscriptionNotFound", format!("The subscription '{subscription}' could not be found.")))
+}
+
+/// Runs the handler of a target.
+pub(super) fn dispatch(state: &mut State, call: &Call, target: &Target) -> Handled {
+    let world = &mut state.world;
+    match target {
+        Target::Endpoints => Ok(super::endpoints(call)),
+        Target::Operation { subscription, id } => status::read(state, call, subscription, id),
+        Target::Resource(id) => {
+            resources::group_must_exist(world, &id.subscription, &id.group)?;
+            parent_must_exist(world, id, &call.method)?;
+            resource(world, call, id)
+        }
+        Target::Action { id, action } => {
+            resources::group_must_exist(world, &id.subscription, &id.group)?;
+            world.resources.get(&id.key()).ok_or_else(|| not_found(id))?;
+            verb(world, call, id, action)
+        }
+        Target::Collection { subscription, group, kind, parents } => {
+            if call.method != Method::GET {
+                return Err(not_allowed(call));
+            }
+            if let Some(group) = group {
+                resources::group_must_exist(world, subscription, group)?;
+            }
+            collection(world, call, subscription, group.as_deref(), *kind, parents)
+        }
+        other => resources::dispatch(world, call, other),
+    }
+}
+
+/// A resource's own methods.
+pub(crate) fn resource(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+    if call.method == Method::GET {
+        return match id.kind {
+            Kind::ScaleSetExtension => extension::get(world, call, id),
+            Kind::Subnet => network::get_subnet(world, id),
+            _ => view(world, world.resources.get(&id.key()).ok_or_else(|| not_found(id))?, call),
+        };
+    }
+    precondition(call, id, world.resources.get(&id.key()))?;
+    world.must_be_free(&id.key())?;
+    match id.kind {
+        Kind::ScaleSet => scale_set::write(world, call, id),
+        Kind::ScaleSetExtension => extension::write(world, call, id),
+        Kind::Instance => instance::write(world, call, id),
+        Kind::Machine => machine::write(world, call, id),
+        Kind::Disk => disk::write(world, call, id),
+        Kind::Snapshot => snapshot::write(world, call, id),
+        Kind::Gallery => gallery::write(world, call, id),
+        Kind::Definition => definition::write(world, call, id),
+        Kind::Version => version::write(world, call, id),
+        Kind::Interface
+        | Kind::Network
+        | Kind::Subnet
+        | Kind::SecurityGroup
+        | Kind::LoadBalancer
+        | Kind::Identity
+        | Kind::ManagedCluster
+        | Kind::AgentPool => network::write(world, call, id),
+    }
+}
+
+fn verb(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> Handled {
+    match id.kind {
+        Kind::ScaleSet => scale_set::act(world, call, id, action),
+        Kind::Instance => instance::act(world, call, id, action),
+        Kind::Machine => machine::act(world, call, id, action),
+        Kind::Disk | Kind::Snapshot => disk::act(world, call, id, action),
+        _ => Err(no_such_verb(id, action)),
+    }
+}
+
+/// A resource as clients read it.
+pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Handled {
+    let body = match resource.id.kind {
+        Kind::ScaleSet => scale_set::view(resource, call),
+        Kind::Instance => instance::view(world, resource, call),
+        Kind::Machine => machine::view(world, resource, call),
+        Kind::Disk => disk::view(world, resource),
+        Kind::Snapshot => snapshot::view(resource),
+        Kind::Gallery => gallery::view(resource),
+        Kind::Version => version::view(world, resource, call),
+        _ => Value::Object(resource.envelope()),
+    };
+    Ok(Answer::ok(body).with_etag(resource.etag()))
+}
+
+fn collection(world: &World, call: &Call, subscription: &str, group: Option<&str>, kind: Kind, parents: &[String]) -> Handled {
+    if kind == Kind::ScaleSetExtension {
+        return extension::list(world, call, subscription, group.unwrap_or_default(), parents);
+    }
+    let prefix = match group {
+        Some(group) => format!("/subscriptions/{subscription}/resourcegroups/{group}/").to_ascii_lowercase(),
+        None => format!("/subscriptions/{subscription}/").to_ascii_lowercase(),
+    };
+    let prefix = match (group, parents) {
+        (Some(group), [_, ..]) => {
+            let names: Vec<&str> = parents.iter().map(String::as_str).chain([""]).collect();
+            let id = ResourceId::new(subscription, group, kind, &names);
+            let parent = id.parent().ok_or_else(|| not_allowed(call))?;
+            world.resources.get(&parent.key()).ok_or_else(|| parent_missing(&id, &parent))?;
+            id.key()
+        }
+        (Some(_), []) => format!("{prefix}providers/{}/", kind.full().to_ascii_lowercase()),
+        _ => prefix,
+    };
+    let mut found: Vec<&Resource> =
+        world.resources.below(&prefix).map(|(_, resource)| resource).filter(|resource| resource.id.kind == kind).collect();
+    if kind == Kind::Instance {
+        found.sort_by_key(|resource| resource.id.name().parse::<u64>().unwrap_or(u64::MAX));
+    }
+    page(world, call, &found, |resource| view(world, resource, call).map(|answer| answer.body.unwrap_or_default()))
+}
+
+/// One page of a list, with the link to the next.
+pub(crate) fn page<T>(world: &World, call: &Call, items: &[T], render: impl Fn(&T) -> Result<Value, ArmError>) -> Handled {
+    let start: usize = match call.query.get("$skiptoken") {
+        None => 0,
+        Some(token) => token.parse().map_err(|_| ArmError::bad("InvalidSkipToken", format!("The skip token '{token}' is not valid.")))?,
+    };
+    let size = world.spec.page_size;
+    let values = items.iter().skip(start).take(size).map(render).collect::<Result<Vec<_>, _>>()?;
+    let mut body = json!({"value": values});
+    if start + size < items.len() {
+        let mut link = format!("{}{}?api-version={}&$skiptoken={}", call.base, call.path, call.api_version(), start + size);
+        if let Some(expand) = call.query.get("$expand") {
+            link = format!("{link}&$expand={expand}");
+        }
+        body["nextLink"] = json!(link);
+    }
+    Ok(Answer::ok(body))
+}
+
+/// `If-Match` and `If-None-Match` on resources that have an ETag.
+pub(crate) fn precondition(call: &Call, id: &ResourceId, resource: Option<&Resource>) -> Result<(), ArmError> {
+    if !id.kind.has_etag() {
+        return Ok(());
+    }
+    let etag = resource.and_then(Resource::etag);
+    let matches = |given: &str| given.split(',').map(str::trim).any(|one| one == "*" && etag.is_some() || Some(one) == etag.as_deref());
+    let fails = call.if_match.as_deref().is_some_and(|given| !matches(given)) || call.if_none_match.as_deref().is_some_and(matches);
+    if fails {
+        let message = format!("The condition that the request's If-Match or If-None-Match header states does not hold for resource '{}'.", id.name());
+        return Err(ArmError::new(StatusCode::PRECONDITION_FAILED, "PreconditionFailed", message));
+    }
+    Ok(())
+}
+
+fn parent_must_exist(world: &World, id: &ResourceId, method: &Method) -> Result<(), ArmError> {
+    match id.parent() {
+        Some(parent) if world.resources.get(&parent.key()).is_none() => {
+            Err(if method == Method::GET { not_found(id) } else { parent_missing(id, &parent) })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn parent_missing(id: &ResourceId, parent: &ResourceId) -> ArmError {
+    let message = format!("Failed to perform '{}' on resource(s) of type '{}', because the parent resource '{parent}' could not be found.", "read/write", id.kind.types());
+    ArmError::missing("ParentResourceNotFound", message)
+}
+
+/// 404 of a resource.
+pub(crate) fn not_found(id: &ResourceId) -> ArmError {
+    let message = format!(
+        "The Resource '{}/{}' under resource group '{}' was not found. For more details please go to https://aka.ms/ARMResourceNotFoundFix",
+        id.kind.full(),
+        id.names.join("/"),
+        id.group
+    );
+    ArmError::missing("ResourceNotFound", message)
+}
+
+/// 405 of a method that the resource does not have.
+pub(crate) fn not_allowed(call: &Call) -> ArmError {
+    let message = format!("The http method '{}' is not supported for this resource.", call.method);
+    ArmError::new(StatusCode::METHOD_NOT_ALLOWED, "HttpMethodNotSupported", message)
+}
+
+/// 404 of a verb that the resource does not have.
+pub(crate) fn no_such_verb(id: &ResourceId, action: &str) -> ArmError {
+    ArmError::missing("InvalidResourceType", format!("'{action}' is no operation of resource type '{}'.", id.kind.full()))
+}

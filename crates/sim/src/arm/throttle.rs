@@ -1,0 +1,88 @@
+//! ARM's token buckets, and the headers by which clients see them.
+
+use std::collections::HashMap;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use jiff::Timestamp;
+
+use super::call::Call;
+use super::error::ArmError;
+use super::id::Target;
+
+/// Published limits since 2024, per region, subscription and principal: bucket size and refill per second.
+const READS: (f64, f64) = (250.0, 25.0);
+const WRITES: (f64, f64) = (200.0, 10.0);
+const DELETES: (f64, f64) = (200.0, 10.0);
+
+/// The buckets of all callers.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    on: bool,
+    buckets: HashMap<(String, &'static str), (f64, Timestamp)>,
+}
+
+impl Throttle {
+    pub(crate) fn new(on: bool) -> Self {
+        Self { on, buckets: HashMap::new() }
+    }
+
+    /// Counts the call and sets the headers that tell what is left, or refuses it.
+    pub(super) fn headers(&mut self, call: &Call, target: &Target, now: Timestamp, headers: &mut HeaderMap) -> Result<(), ArmError> {
+        let (name, (size, refill)) = match call.method {
+            Method::GET | Method::HEAD => ("reads", READS),
+            Method::DELETE => ("deletes", DELETES),
+            _ => ("writes", WRITES),
+        };
+        let (left, since) = self.buckets.entry((call.caller.object_id.clone(), name)).or_insert((size, now));
+        let passed = now.duration_since(*since).as_secs_f64().max(0.0);
+        let tokens = passed.mul_add(refill, *left).min(size);
+        if self.on && tokens < 1.0 {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most one second per missing token")]
+            let wait = ((1.0 - tokens) / refill).ceil().max(1.0) as u32;
+            return Err(by_arm(wait));
+        }
+        (*left, *since) = (if self.on { tokens - 1.0 } else { tokens }, now);
+        let remaining = left.floor();
+        let name = format!("x-ms-ratelimit-remaining-subscription-{name}");
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), remaining.to_string().parse()) {
+            headers.insert(name, value);
+        }
+        if is_compute(target) {
+            let policy = if call.method == Method::GET { "GetVMScaleSet3Min" } else { "PutVMScaleSet3Min" };
+            for (policy, left) in [(policy, remaining), ("SubscriptionMaximum", remaining * 15.0)] {
+                if let Ok(value) = format!("Microsoft.Compute/{policy};{left}").parse() {
+                    headers.append("x-ms-ratelimit-remaining-resource", value);
+                }
+            }
+            headers.insert("x-ms-request-charge", HeaderValue::from_static("1"));
+        }
+        Ok(())
+    }
+}
+
+fn is_compute(target: &Target) -> bool {
+    match target {
+        Target::Resource(id) | Target::Action { id, .. } => id.kind.namespace() == "Microsoft.Compute",
+        Target::Collection { kind, .. } => kind.namespace() == "Microsoft.Compute",
+        _ => false,
+    }
+}
+
+/// ARM's own 429.
+pub(super) fn by_arm(wait: u32) -> ArmError {
+    let mut error = ArmError::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "SubscriptionRequestsThrottled",
+        format!("Number of requests for the subscription and operation group exceeded the limit. Please retry after {wait} seconds."),
+    );
+    error.retry_after = Some(wait);
+    error
+}
+
+/// Compute's 429: the code says `OperationNotAllowed`, the details say why.
+pub(super) fn by_compute(wait: u32) -> ArmError {
+    let mut error = ArmError::new(StatusCode::TOO_MANY_REQUESTS, "OperationNotAllowed", "The server rejected the request because too many requests have been received for this subscription.")
+        .detail("TooManyRequests", &format!("{{\"operationGroup\":\"PutVMScaleSet3Min\",\"allowedRequestCount\":200,\"retryAfterSeconds\":{wait}}}"));
+    error.retry_after = Some(wait);
+    error
+}

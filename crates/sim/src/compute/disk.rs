@@ -1,0 +1,219 @@
+//! Managed disks: the OS disks of machines, and disks that clients make.
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::grammar;
+use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::error::ArmError;
+use crate::arm::id::ResourceId;
+use crate::arm::kind::Kind;
+use crate::arm::route;
+use crate::world::World;
+use crate::world::operation::Begin;
+use crate::world::resource::{Resource, State, merge, strip_nulls};
+use crate::world::vm::Vm;
+
+/// An OS disk of most Linux images.
+const DEFAULT_SIZE_GB: u64 = 30;
+
+/// Makes the OS disk of a new machine; its name is made as Azure makes it.
+pub(super) fn add_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: &Resource) -> ResourceId {
+    let unique = world.meta.ids.uuid().replace('-', "");
+    let id = owner.sibling(Kind::Disk, &format!("{}_OsDisk_1_{unique}", vm.name));
+    let os_disk = |name: &str| {
+        model.at(&format!("properties.virtualMachineProfile.storageProfile.osDisk.{name}")).or_else(|| model.at(&format!("properties.storageProfile.osDisk.{name}")))
+    };
+    let sku = os_disk("managedDisk.storageAccountType").cloned().unwrap_or_else(|| json!("Premium_LRS"));
+    let size = os_disk("diskSizeGB").and_then(Value::as_u64).unwrap_or(DEFAULT_SIZE_GB);
+    let image = vm.image.as_deref().unwrap_or_default();
+    let mut creation = json!({"createOption": "FromImage"});
+    if ResourceId::parse(image).is_some() {
+        creation["galleryImageReference"] = json!({"id": image});
+    } else {
+        let place = image.replacen(':', "/ArtifactTypes/VMImage/Offers/", 1).replacen(':', "/Skus/", 1).replacen(':', "/Versions/", 1);
+        creation["imageReference"] =
+            json!({"id": format!("/Subscriptions/{}/Providers/Microsoft.Compute/Locations/{}/Publishers/{place}", owner.subscription, model.location())});
+    }
+    let mut body = Map::new();
+    body.insert("location".to_owned(), json!(model.location()));
+    body.insert("sku".to_owned(), json!({"name": sku}));
+    body.insert("managedBy".to_owned(), json!(owner.to_string()));
+    let generation = image_generation(world, image).unwrap_or("V1").to_owned();
+    body.insert(
+        "properties".to_owned(),
+        json!({"osType": "Linux", "hyperVGeneration": generation, "creationData": creation, "diskSizeGB": size, "diskState": "Attached"}),
+    );
+    world.put(&id, body, State::Succeeded);
+    if let Some(disk) = world.resources.get_mut(&id.key()) {
+        disk.state = State::Succeeded;
+    }
+    id
+}
+
+fn image_generation<'a>(world: &'a World, image: &str) -> Option<&'a str> {
+    let definition = ResourceId::parse(image)?.parent()?;
+    world.resources.get(&definition.key())?.text("properties.hyperVGeneration")
+}
+
+/// A machine's OS disk is made anew from the image that the machine has now.
+pub(super) fn renew(world: &mut World, machine: &str) {
+    let Some((disk, image)) = world.resources.get(machine).and_then(|resource| {
+        let disk = resource.text("properties.storageProfile.osDisk.managedDisk.id")?.to_ascii_lowercase();
+        Some((disk, resource.vm.as_ref()?.image.clone()?))
+    }) else {
+        return;
+    };
+    let unique = world.meta.ids.uuid();
+    let now = world.now;
+    world.touch(&disk, |resource| {
+        if ResourceId::parse(&image).is_some() {
+            resource.object("properties").insert("creationData".to_owned(), json!({"createOption": "FromImage", "galleryImageReference": {"id": image}}));
+        }
+        resource.unique_id = unique;
+        resource.created = now;
+    });
+}
+
+/// The Hyper-V generation of a machine: that of its OS disk.
+pub(super) fn generation(world: &World, machine: &Resource) -> String {
+    let disk = machine.text("properties.storageProfile.osDisk.managedDisk.id").map(str::to_ascii_lowercase).unwrap_or_default();
+    world.resources.get(&disk).and_then(|disk| disk.text("properties.hyperVGeneration")).unwrap_or("V1").to_owned()
+}
+
+/// The OS disk as a machine's storage profile names it.
+pub(super) fn reference(world: &World, machine: &Resource) -> Value {
+    let id = machine.text("properties.storageProfile.osDisk.managedDisk.id").unwrap_or_default();
+    let disk = world.resources.get(&id.to_ascii_lowercase());
+    let at = |path: &str| disk.and_then(|disk| disk.at(path)).cloned().unwrap_or_default();
+    json!({
+        "osType": "Linux",
+        "name": id.rsplit('/').next().unwrap_or_default(),
+        "createOption": "FromImage",
+        "caching": "ReadWrite",
+        "managedDisk": {"id": id, "storageAccountType": at("sku.name")},
+        "diskSizeGB": at("properties.diskSizeGB"),
+    })
+}
+
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+    let current = world.resources.get(&id.key());
+    let body = match (&call.method, current) {
+        (&Method::DELETE, None) => return Ok(Answer::empty(204)),
+        (&Method::DELETE, Some(disk)) => {
+            if let Some(owner) = disk.body.get("managedBy").and_then(Value::as_str) {
+                let message = format!("Disk {} is attached to VM {owner}.", id.name());
+                return Err(ArmError::conflict("OperationNotAllowed", message));
+            }
+            return Ok(delete(world, id));
+        }
+        (&Method::PUT, None) => {
+            grammar::disk_name(id.name())?;
+            new(world, call, id)?
+        }
+        (&Method::PUT | &Method::PATCH, Some(disk)) => {
+            let mut body = disk.body.clone();
+            merge(&mut body, &call.body);
+            let old = disk.at("properties.diskSizeGB").and_then(Value::as_u64).unwrap_or(0);
+            if call.field("properties.diskSizeGB").and_then(Value::as_u64).is_some_and(|size| size < old) {
+                return Err(ArmError::conflict("OperationNotAllowed", format!("Disk {} cannot be made smaller than its {old} GB.", id.name())));
+            }
+            body
+        }
+        (&Method::PATCH, None) => return Err(route::not_found(id)),
+        _ => return Err(route::not_allowed(call)),
+    };
+    let created = current.is_none();
+    world.put(id, body, State::Updating);
+    let lasts = world.spec.profile.instance_update;
+    let operation = world.begin(Begin::settling(id, lasts));
+    let answer = route::view(world, world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?, call)?;
+    Ok(Answer { status: if created { 202 } else { 200 }, ..answer }.started(operation))
+}
+
+fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>, ArmError> {
+    call.text("location")?;
+    let option = call.text("properties.creationData.createOption")?;
+    let mut body = Value::Object(call.body.clone());
+    strip_nulls(&mut body);
+    match option {
+        "Empty" | "Upload" => {
+            if call.field("properties.diskSizeGB").is_none() && call.field("properties.creationData.uploadSizeBytes").is_none() {
+                return Err(ArmError::required("disk.diskSizeGB"));
+            }
+        }
+        "Copy" => {
+            let source = source(world, call, id)?;
+            for name in ["osType", "hyperVGeneration", "diskSizeGB"] {
+                if let Some(value) = source.at(&format!("properties.{name}"))
+                    && body["properties"].get(name).is_none()
+                {
+                    body["properties"][name] = value.clone();
+                }
+            }
+        }
+        other => return Err(ArmError::parameter("creationData.createOption", format!("The value '{other}' of parameter 'creationData.createOption' is not supported here."))),
+    }
+    body["properties"]["diskState"] = json!(if option == "Upload" { "ReadyToUpload" } else { "Unattached" });
+    let Value::Object(body) = body else { return Err(ArmError::required("properties")) };
+    Ok(body)
+}
+
+/// The disk or snapshot that a copy is made from, and the right to use it so.
+pub(super) fn source<'a>(world: &'a World, call: &Call, target: &ResourceId) -> Result<&'a Resource, ArmError> {
+    let name = call.field("properties.creationData.sourceResourceId").or_else(|| call.field("properties.creationData.sourceUri"));
+    let name = name.and_then(Value::as_str).ok_or_else(|| ArmError::required("creationData.sourceResourceId"))?;
+    let id = ResourceId::parse(name).filter(|id| matches!(id.kind, Kind::Disk | Kind::Snapshot));
+    let id = id.ok_or_else(|| ArmError::parameter("creationData.sourceResourceId", format!("'{name}' is not the id of a disk or snapshot.")))?;
+    for right in ["read", "beginGetAccess/action"] {
+        crate::arm::permission::linked(call, target, &format!("{}/{right}", id.kind.full()), name)?;
+    }
+    let source = world.resources.get(&id.key()).ok_or_else(|| {
+        ArmError::missing("ResourceNotFound", format!("The source resource '{name}' was not found.")).about("creationData.sourceResourceId")
+    })?;
+    if source.state != State::Succeeded {
+        let message = format!("The source resource '{name}' is in state {}; it must be Succeeded.", source.state.word());
+        return Err(ArmError::conflict("OperationNotAllowed", message));
+    }
+    Ok(source)
+}
+
+/// Deletes a disk or a snapshot.
+pub(super) fn delete(world: &mut World, id: &ResourceId) -> Answer {
+    world.touch(&id.key(), |resource| resource.state = State::Deleting);
+    let delete = world.spec.profile.delete;
+    let operation = world.begin(Begin::removing(id, delete));
+    Answer::empty(202).started(operation)
+}
+
+/// Disks have no verbs here: their bytes do not exist.
+pub(crate) fn act(_world: &World, call: &Call, id: &ResourceId, action: &str) -> Handled {
+    match (&call.method, action) {
+        (&Method::POST, "begingetaccess" | "endgetaccess") => {
+            let message = format!("'{}' has no bytes that could be read: the embedded Azure keeps no disk contents.", id.name());
+            Err(ArmError::bad("OperationNotAllowed", message))
+        }
+        _ => Err(route::no_such_verb(id, action)),
+    }
+}
+
+/// A disk as clients read it.
+pub(crate) fn view(world: &World, disk: &Resource) -> Value {
+    let mut view = Value::Object(disk.envelope());
+    view["properties"]["timeCreated"] = json!(disk.created.to_string());
+    view["properties"]["uniqueId"] = json!(disk.unique_id);
+    bytes_too(&mut view);
+    if let Some(owner) = disk.body.get("managedBy").and_then(Value::as_str) {
+        let running = world.resources.get(&owner.to_ascii_lowercase()).and_then(|owner| owner.vm.as_ref());
+        let reserved = running.is_some_and(|vm| vm.power == crate::world::vm::Power::Deallocated);
+        view["properties"]["diskState"] = json!(if reserved { "Reserved" } else { "Attached" });
+    }
+    view
+}
+
+/// The size in bytes beside the size in gigabytes.
+pub(super) fn bytes_too(view: &mut Value) {
+    if let Some(size) = view.pointer("/properties/diskSizeGB").and_then(Value::as_u64) {
+        view["properties"]["diskSizeBytes"] = json!(size << 30);
+    }
+}

@@ -1,0 +1,87 @@
+//! Which image a new machine gets.
+
+use serde_json::Value;
+
+use super::grammar::version_number;
+use crate::arm::error::ArmError;
+use crate::arm::id::ResourceId;
+use crate::arm::kind::Kind;
+use crate::world::World;
+use crate::world::resource::{Resource, State};
+
+/// The exact version that marketplace images stand at here. Nothing publishes new ones in this world.
+const MARKETPLACE_LATEST: &str = "18.04.202101120";
+
+/// The exact image of a reference, resolved now: an id to the version, or a marketplace URN.
+pub(super) fn resolve(world: &World, reference: Option<&Value>, location: &str) -> Result<String, ArmError> {
+    let reference = reference.ok_or_else(|| ArmError::required("imageReference"))?;
+    let text = |name: &str| reference.get(name).and_then(Value::as_str);
+    let Some(id) = text("id") else {
+        let part = |name| text(name).ok_or_else(|| ArmError::required(&format!("imageReference.{name}")));
+        let version = match part("version")? {
+            "latest" => MARKETPLACE_LATEST,
+            version => version,
+        };
+        return Ok(format!("{}:{}:{}:{version}", part("publisher")?, part("offer")?, part("sku")?));
+    };
+    if text("publisher").is_some() || text("offer").is_some() || text("sku").is_some() {
+        let message = "The property 'imageReference.id' cannot be specified together with publisher, offer, sku or version.";
+        return Err(ArmError::parameter("imageReference", message));
+    }
+    let parsed = ResourceId::parse(id).ok_or_else(|| ArmError::parameter("imageReference.id", format!("'{id}' is not the id of an image.")))?;
+    match parsed.kind {
+        Kind::Version => exact(world, &parsed, location),
+        Kind::Definition => latest(world, &parsed, location),
+        _ => Err(ArmError::parameter("imageReference.id", format!("'{id}' is not the id of an image."))),
+    }
+}
+
+fn exact(world: &World, id: &ResourceId, location: &str) -> Result<String, ArmError> {
+    let version = world.resources.get(&id.key()).ok_or_else(|| missing(id, location))?;
+    // An exact version is used whether it is excluded from latest or not: that is how a canary is made.
+    if version.state == State::Creating || version.state == State::Failed || !replicated(version, location) {
+        return Err(missing(id, location));
+    }
+    Ok(version.id.to_string())
+}
+
+/// The highest version that is there, replicated in the region, and not excluded.
+fn latest(world: &World, id: &ResourceId, location: &str) -> Result<String, ArmError> {
+    world.resources.get(&id.key()).ok_or_else(|| missing(id, location))?;
+    let usable = |version: &&Resource| {
+        matches!(version.state, State::Succeeded | State::Updating) && replicated(version, location) && !excluded(version, location)
+    };
+    let versions = world.children(id, Kind::Version);
+    let best = versions.into_iter().filter(usable).max_by_key(|version| version_number(version.id.name()).unwrap_or_default());
+    best.map(|version| version.id.to_string()).ok_or_else(|| {
+        let message = format!("The gallery image '{id}' has no version that is available in region '{location}' and not excluded from latest.");
+        ArmError::missing("GalleryImageNotFound", message).about("imageReference")
+    })
+}
+
+fn missing(id: &ResourceId, location: &str) -> ArmError {
+    let message = format!("The gallery image '{id}' is not available in '{location}' region. Please contact image owner to replicate to this region, or change your requested region.");
+    ArmError::missing("GalleryImageNotFound", message).about("imageReference")
+}
+
+/// The region's entry among a version's target regions.
+pub(super) fn target_region<'a>(version: &'a Resource, location: &str) -> Option<&'a Value> {
+    let regions = version.at("properties.publishingProfile.targetRegions")?.as_array()?;
+    regions.iter().find(|region| region.get("name").and_then(Value::as_str).is_some_and(|name| same_region(name, location)))
+}
+
+/// Azure takes `West US 2` for `westus2`.
+pub(super) fn same_region(a: &str, b: &str) -> bool {
+    let plain = |name: &str| name.replace(' ', "").to_ascii_lowercase();
+    plain(a) == plain(b)
+}
+
+fn replicated(version: &Resource, location: &str) -> bool {
+    target_region(version, location).is_some()
+}
+
+fn excluded(version: &Resource, location: &str) -> bool {
+    let flag = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
+    flag(version.at("properties.publishingProfile.excludeFromLatest"))
+        || flag(target_region(version, location).and_then(|region| region.get("excludeFromLatest")))
+}

@@ -1,0 +1,290 @@
+//! Instances of a scale set: made from the model, kept up to it, seen by clients.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::{disk, extension, grammar, image, power, scale_set};
+use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::error::ArmError;
+use crate::arm::id::ResourceId;
+use crate::arm::kind::Kind;
+use crate::arm::route;
+use crate::world::World;
+use crate::world::operation::{Begin, Effect};
+use crate::world::resource::{Resource, State, merge};
+use crate::world::vm::{Events, Power, Vm};
+
+/// The instances of a scale set, by number.
+pub(super) fn of<'a>(world: &'a World, set: &ResourceId) -> Vec<&'a Resource> {
+    let mut found = world.children(set, Kind::Instance);
+    found.sort_by_key(|resource| number(&resource.id));
+    found
+}
+
+fn number(id: &ResourceId) -> u64 {
+    id.name().parse().unwrap_or(u64::MAX)
+}
+
+/// Makes `count` new instances from the model as it stands, powered off. Their image is resolved here, once.
+pub(super) fn create(world: &mut World, set_id: &ResourceId, count: usize) -> Result<Vec<String>, ArmError> {
+    let mut keys = Vec::with_capacity(count);
+    for _ in 0..count {
+        let set = world.resources.get_mut(&set_id.key()).ok_or_else(|| route::not_found(set_id))?;
+        let number = set.next;
+        set.next += 1;
+        let set = set.clone();
+        let image = image::resolve(world, set.at("properties.virtualMachineProfile.storageProfile.imageReference"), set.location())?;
+        keys.push(add(world, &set, number, image));
+    }
+    Ok(keys)
+}
+
+fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String {
+    let id = set.id.child(Kind::Instance, &number.to_string());
+    let prefix = set.text("properties.virtualMachineProfile.osProfile.computerNamePrefix").unwrap_or_else(|| set.id.name()).to_owned();
+    let name = format!("{}_{number}", set.id.name());
+    let vm = Vm {
+        vm_id: world.meta.ids.uuid(),
+        computer_name: format!("{prefix}{}", grammar::base36(number)),
+        address: world.free_address(),
+        power: Power::Starting,
+        image: Some(image),
+        custom_data: set.text("properties.virtualMachineProfile.osProfile.customData").map(str::to_owned),
+        user_data: set.text("properties.virtualMachineProfile.userData").map(str::to_owned),
+        script: extension::all(set).iter().any(extension::is_script),
+        boots: 0,
+        boot: None,
+        health: None,
+        events: Events::default(),
+        name,
+    };
+    let os_disk = disk::add_for(world, &id, &vm, set);
+    let mut body = Map::new();
+    for field in ["location", "tags", "sku", "identity", "plan"] {
+        if let Some(value) = set.body.get(field) {
+            body.insert(field.to_owned(), value.clone());
+        }
+    }
+    if let Some(sku) = body.get_mut("sku").and_then(Value::as_object_mut) {
+        sku.remove("capacity");
+    }
+    if let Some(zone) = set.body.get("zones").and_then(Value::as_array).filter(|zones| !zones.is_empty()) {
+        let zone = &zone[usize::try_from(number).unwrap_or(0) % zone.len()];
+        body.insert("zones".to_owned(), json!([zone]));
+    }
+    body.insert("instanceId".to_owned(), json!(id.name()));
+    body.insert("properties".to_owned(), json!({"storageProfile": {"osDisk": {"managedDisk": {"id": os_disk.to_string()}}}}));
+    world.put(&id, body, State::Creating);
+    let key = id.key();
+    if let Some(resource) = world.resources.get_mut(&key) {
+        resource.model = set.model;
+        resource.vm = Some(vm);
+    }
+    world.index_one(&key);
+    key
+}
+
+/// The instances that go when `count` too many are there: the newest first, none that is protected.
+pub(super) fn surplus(world: &mut World, set: &ResourceId, count: usize) -> Vec<String> {
+    let flag = |resource: &Resource, name: &str| resource.at(&format!("properties.protectionPolicy.{name}")).and_then(Value::as_bool) == Some(true);
+    let protected = |resource: &&Resource| !flag(resource, "protectFromScaleIn") && !flag(resource, "protectFromScaleSetActions");
+    let keys: Vec<String> = of(world, set).into_iter().rev().filter(protected).take(count).map(|resource| resource.id.key()).collect();
+    for key in &keys {
+        world.touch(key, |resource| resource.state = State::Deleting);
+    }
+    keys
+}
+
+pub(super) fn protected_from_actions(resource: &Resource) -> bool {
+    resource.at("properties.protectionPolicy.protectFromScaleSetActions").and_then(Value::as_bool) == Some(true)
+}
+
+/// What the removal of an instance does: it and its OS disk are gone.
+pub(super) fn removal(world: &World, key: &str) -> Vec<Effect> {
+    let Some(resource) = world.resources.get(key).filter(|resource| resource.vm.is_some()) else { return Vec::new() };
+    let os_disk = resource.text("properties.storageProfile.osDisk.managedDisk.id").map(|id| Effect::Remove(id.to_ascii_lowercase()));
+    [Effect::Remove(key.to_owned())].into_iter().chain(os_disk).collect()
+}
+
+/// Deletes instances and lowers the capacity by as many.
+pub(super) fn delete(world: &mut World, set: &ResourceId, keys: Vec<String>) -> Answer {
+    for key in &keys {
+        world.touch(key, |resource| resource.state = State::Deleting);
+    }
+    let gone = keys.len() as u64;
+    world.touch(&set.key(), |set| {
+        let capacity = set.at("sku.capacity").and_then(Value::as_u64).unwrap_or(0).saturating_sub(gone);
+        set.object("sku").insert("capacity".to_owned(), json!(capacity));
+    });
+    let effects = keys.iter().flat_map(|key| removal(world, key)).collect();
+    let delete = world.spec.profile.delete;
+    let operation = world.begin(Begin { target: set, seconds: delete, holds: keys, effects, returns_resource: false });
+    Answer::empty(202).started(operation)
+}
+
+/// The instance takes its scale set's model; a new image means a new OS disk and a boot.
+pub(crate) fn upgrade(world: &mut World, key: &str) {
+    let Some(id) = world.resources.get(key).map(|resource| resource.id.clone()) else { return };
+    let Some(set) = scale_set::of_instance(world, &id) else { return };
+    let reference = set.at("properties.virtualMachineProfile.storageProfile.imageReference");
+    let image = image::resolve(world, reference, set.location()).ok();
+    let mut boots = false;
+    world.touch(key, |resource| {
+        resource.model = set.model;
+        resource.state = State::Succeeded;
+        for field in ["sku", "tags"] {
+            if let Some(value) = set.body.get(field) {
+                resource.body.insert(field.to_owned(), value.clone());
+            }
+        }
+        if let Some(sku) = resource.body.get_mut("sku").and_then(Value::as_object_mut) {
+            sku.remove("capacity");
+        }
+        let Some(vm) = &mut resource.vm else { return };
+        vm.user_data = set.text("properties.virtualMachineProfile.userData").map(str::to_owned);
+        vm.script = extension::all(&set).iter().any(extension::is_script);
+        if image.is_some() && image != vm.image {
+            vm.image = image;
+            vm.custom_data = set.text("properties.virtualMachineProfile.osProfile.customData").map(str::to_owned);
+            vm.forget_boots();
+            boots = vm.power == Power::Running;
+        }
+    });
+    if boots {
+        disk::renew(world, key);
+        world.power_on(key);
+    }
+}
+
+/// A new OS disk from the image that the instance has.
+pub(crate) fn reimage(world: &mut World, key: &str) {
+    let mut boots = false;
+    world.touch(key, |resource| {
+        resource.state = State::Succeeded;
+        if let Some(vm) = &mut resource.vm {
+            vm.forget_boots();
+            boots = vm.power == Power::Running;
+        }
+    });
+    disk::renew(world, key);
+    if boots {
+        world.power_on(key);
+    }
+}
+
+/// An instance's own update and deletion.
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+    let key = id.key();
+    let Some(current) = world.resources.get(&key) else {
+        return if call.method == Method::DELETE { Ok(Answer::empty(204)) } else { Err(route::not_found(id)) };
+    };
+    match call.method {
+        Method::DELETE => {
+            let set = current.id.parent().ok_or_else(|| route::not_found(id))?;
+            Ok(delete(world, &set, vec![key]))
+        }
+        Method::PUT => {
+            if let Some(data) = call.field("properties.userData") {
+                let data = data.as_str().ok_or_else(|| ArmError::parameter("userData", "userData must be a text."))?;
+                check_user_data(data)?;
+            }
+            update(world, call, &key);
+            let operation = world.begin(Begin::settling(id, world.spec.profile.instance_update));
+            let answer = route::view(world, world.resources.get(&key).ok_or_else(|| route::not_found(id))?, call)?;
+            Ok(answer.started(operation))
+        }
+        _ => Err(route::not_allowed(call)),
+    }
+}
+
+/// What a PUT of an instance changes: protection, userData, tags. The rest is the model's and stays.
+fn update(world: &mut World, call: &Call, key: &str) {
+    world.touch(key, |resource| {
+        resource.state = State::Updating;
+        if let Some(tags) = call.field("tags") {
+            resource.body.insert("tags".to_owned(), tags.clone());
+        }
+        if let Some(Value::Object(policy)) = call.field("properties.protectionPolicy") {
+            merge(resource.object("properties.protectionPolicy"), policy);
+        }
+        if let (Some(data), Some(vm)) = (call.field("properties.userData").and_then(Value::as_str), &mut resource.vm) {
+            vm.user_data = Some(data.to_owned()).filter(|data| !data.is_empty());
+        }
+    });
+}
+
+/// userData must be base64 of at most 64 KiB.
+pub(super) fn check_user_data(data: &str) -> Result<(), ArmError> {
+    let decoded = STANDARD.decode(data).map_err(|_| ArmError::parameter("userData", "User data should be in base64 encoded format."))?;
+    if decoded.len() > 64 * 1024 {
+        return Err(ArmError::parameter("userData", "User data is longer than 64 KB."));
+    }
+    Ok(())
+}
+
+/// Verbs and views of one instance.
+pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> Handled {
+    let resource = world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?;
+    match (&call.method, action) {
+        (&Method::GET, "instanceview") => Ok(Answer::ok(instance_view(world, resource))),
+        (&Method::POST, _) => {
+            world.must_be_free(&id.key())?;
+            power::act(world, call, id, vec![id.key()], action)
+        }
+        _ => Err(route::not_allowed(call)),
+    }
+}
+
+/// An instance as clients read it: its own fields, and the model that it was made from.
+pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
+    let mut view = resource.envelope();
+    let (Some(vm), Some(set)) = (&resource.vm, scale_set::of_instance(world, &resource.id)) else { return Value::Object(view) };
+    view.insert("name".to_owned(), json!(vm.name));
+    let os_disk = disk::reference(world, resource);
+    let mut properties = json!({
+        "latestModelApplied": resource.model == set.model,
+        "modelDefinitionApplied": "VirtualMachineScaleSet",
+        "vmId": vm.vm_id,
+        "hardwareProfile": {},
+        "provisioningState": resource.state.word(),
+        "storageProfile": {"imageReference": power::image_reference(vm), "osDisk": os_disk, "dataDisks": []},
+        "osProfile": power::os_profile(&set, &vm.computer_name),
+        "networkProfile": {"networkInterfaces": [{"id": format!("{}/networkInterfaces/nic", resource.id)}]},
+        "timeCreated": resource.created.to_string(),
+    });
+    if let Some(network) = set.at("properties.virtualMachineProfile.networkProfile.networkInterfaceConfigurations") {
+        properties["networkProfileConfiguration"] = json!({"networkInterfaceConfigurations": network});
+    }
+    if let Some(policy) = resource.at("properties.protectionPolicy") {
+        properties["protectionPolicy"] = policy.clone();
+    }
+    if let (true, Some(data)) = (call.query.expands("userData"), &vm.user_data) {
+        properties["userData"] = json!(data);
+    }
+    if call.query.expands("instanceView") {
+        properties["instanceView"] = instance_view(world, resource);
+    }
+    view.insert("properties".to_owned(), properties);
+    let extensions = extension::all(&set);
+    if !extensions.is_empty() {
+        let location = resource.location();
+        view.insert("resources".to_owned(), extensions.iter().map(|one| extension::of_instance(one, &resource.id, location)).collect());
+    }
+    Value::Object(view)
+}
+
+fn instance_view(world: &World, resource: &Resource) -> Value {
+    let Some(vm) = &resource.vm else { return json!({}) };
+    let set = scale_set::of_instance(world, &resource.id);
+    let mut view = power::instance_view(world, resource, vm);
+    view["placementGroupId"] = json!(set.as_ref().map(|set| set.unique_id.clone()).unwrap_or_default());
+    view["platformUpdateDomain"] = json!(0);
+    view["platformFaultDomain"] = json!(0);
+    if let Some(set) = set {
+        let up = vm.is_up(world.now);
+        view["extensions"] = extension::all(&set).iter().map(|one| extension::status(one, up)).collect();
+    }
+    view
+}

@@ -1,0 +1,151 @@
+//! What machines of scale sets and machines alone have in common: power, boots and views of them.
+
+use serde_json::{Value, json};
+
+use super::instance;
+use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::error::ArmError;
+use crate::arm::id::ResourceId;
+use crate::arm::kind::Kind;
+use crate::arm::route;
+use crate::world::World;
+use crate::world::operation::{Begin, Effect};
+use crate::world::profile::seconds;
+use crate::world::resource::{Resource, State};
+use crate::world::vm::{Power, Vm};
+
+/// How long the boot of this machine will take.
+pub(super) fn boot_seconds(world: &World, key: &str) -> f64 {
+    let Some(mut vm) = world.resources.get(key).and_then(|resource| resource.vm.clone()) else { return 0.0 };
+    vm.power_on(&world.spec.profile, world.now);
+    vm.boot.map_or(0.0, |boot| boot.ends().duration_since(boot.started).as_secs_f64())
+}
+
+/// The instances that the body names; all but the protected ones when it names none.
+pub(super) fn selected(world: &World, call: &Call, set: &ResourceId, required: bool) -> Result<Vec<String>, ArmError> {
+    let ids = match call.field("instanceIds") {
+        None if required => return Err(ArmError::required("instanceIds")),
+        None => None,
+        Some(Value::Array(ids)) => Some(ids.iter().map(|id| id.as_str().ok_or_else(|| ArmError::parameter("instanceIds", "Instance ids are texts."))).collect::<Result<Vec<_>, _>>()?),
+        Some(_) => return Err(ArmError::parameter("instanceIds", "instanceIds must be a list.")),
+    };
+    let keys: Vec<String> = match ids {
+        Some(ids) if ids != ["*"] => ids
+            .into_iter()
+            .map(|id| {
+                let key = set.child(Kind::Instance, id).key();
+                let message = || format!("The provided instanceId {id} is not an active Virtual Machine Scale Set VM instanceId.");
+                world.resources.get(&key).map(|_| key).ok_or_else(|| ArmError::parameter("instanceIds", message()))
+            })
+            .collect::<Result<_, _>>()?,
+        _ => instance::of(world, set).into_iter().filter(|resource| !instance::protected_from_actions(resource)).map(|resource| resource.id.key()).collect(),
+    };
+    keys.iter().try_for_each(|key| world.must_be_free(key))?;
+    Ok(keys)
+}
+
+/// `start`, `powerOff`, `deallocate`, `restart`, `redeploy`, `reimage` of these machines.
+pub(super) fn act(world: &mut World, call: &Call, target: &ResourceId, keys: Vec<String>, action: &str) -> Handled {
+    let profile = world.spec.profile.clone();
+    // Power off without a guest's shutdown is quick; how quick is not published.
+    let skip_shutdown = call.query.get("skipShutdown").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let (lasts, passing, effect): (f64, Option<Power>, fn(String) -> Effect) = match action {
+        "start" => (profile.start, Some(Power::Starting), Effect::PowerOn),
+        "poweroff" if skip_shutdown => (profile.power_off / 10.0, Some(Power::Stopping), |key| Effect::PowerOff(key, Power::Stopped)),
+        "poweroff" => (profile.power_off, Some(Power::Stopping), |key| Effect::PowerOff(key, Power::Stopped)),
+        "deallocate" => (profile.deallocate, Some(Power::Deallocating), |key| Effect::PowerOff(key, Power::Deallocated)),
+        "restart" | "redeploy" => (profile.start, None, Effect::PowerOn),
+        "reimage" | "reimageall" => (profile.reimage, None, Effect::Reimage),
+        _ => return Err(route::no_such_verb(target, action)),
+    };
+    let off = |world: &World, key: &str| {
+        let power = world.resources.get(key).and_then(|resource| resource.vm.as_ref()).map(|vm| vm.power);
+        matches!(power, Some(Power::Stopped | Power::Deallocated))
+    };
+    if action == "restart"
+        && let Some(key) = keys.iter().find(|key| off(world, key))
+    {
+        let name = world.resources.get(key).map(|resource| resource.id.name().to_owned()).unwrap_or_default();
+        return Err(ArmError::conflict("OperationNotAllowed", format!("Cannot restart VM '{name}': it is not running.")));
+    }
+    // A machine that is there already stays as it is: starting it again does not boot it, stopping it again takes no time.
+    let works = |world: &World, key: &str| {
+        let power = world.resources.get(key).and_then(|resource| resource.vm.as_ref()).map(|vm| vm.power);
+        match action {
+            "start" => power != Some(Power::Running),
+            "poweroff" => !matches!(power, Some(Power::Stopped | Power::Deallocated)),
+            "deallocate" => power != Some(Power::Deallocated),
+            _ => true,
+        }
+    };
+    let (busy, _): (Vec<String>, Vec<String>) = keys.into_iter().partition(|key| works(world, key));
+    for key in &busy {
+        world.touch(key, |resource| {
+            resource.state = State::Updating;
+            if let (Some(power), Some(vm)) = (passing, &mut resource.vm) {
+                vm.power = power;
+            }
+        });
+    }
+    let lasts = if busy.is_empty() { 1.0 } else { lasts };
+    let effects = busy.iter().flat_map(|key| [effect(key.clone()), Effect::Settle(key.clone())]).collect();
+    let operation = world.begin(Begin { target, seconds: lasts, holds: busy, effects, returns_resource: false });
+    Ok(Answer::empty(202).started(operation))
+}
+
+/// `manualUpgrade` of these instances.
+pub(super) fn upgrade(world: &mut World, set: &ResourceId, keys: Vec<String>) -> Answer {
+    for key in &keys {
+        world.touch(key, |resource| resource.state = State::Updating);
+    }
+    let lasts = world.spec.profile.reimage;
+    let operation = world.begin(Begin { target: set, seconds: lasts, holds: keys.clone(), effects: keys.iter().cloned().map(Effect::Settle).collect(), returns_resource: false });
+    for key in keys {
+        world.step(&operation, seconds(lasts), Effect::Upgrade(key));
+    }
+    Answer::empty(202).started(operation)
+}
+
+/// The image of a machine, as its storage profile names it.
+pub(super) fn image_reference(vm: &Vm) -> Value {
+    let image = vm.image.as_deref().unwrap_or_default();
+    if let Some(id) = ResourceId::parse(image) {
+        return json!({"id": image, "exactVersion": id.name()});
+    }
+    let mut parts = image.splitn(4, ':');
+    let mut part = || parts.next().unwrap_or_default().to_owned();
+    let (publisher, offer, sku, version) = (part(), part(), part(), part());
+    json!({"publisher": publisher, "offer": offer, "sku": sku, "version": version, "exactVersion": version})
+}
+
+/// The OS profile of a machine: its own name, and what the model says and shows.
+pub(super) fn os_profile(model: &Resource, computer_name: &str) -> Value {
+    let from = |name: &str| {
+        model.at(&format!("properties.virtualMachineProfile.osProfile.{name}")).or_else(|| model.at(&format!("properties.osProfile.{name}"))).cloned()
+    };
+    let mut profile = json!({"computerName": computer_name, "allowExtensionOperations": true, "requireGuestProvisionSignal": true, "secrets": []});
+    for name in ["adminUsername", "linuxConfiguration", "windowsConfiguration"] {
+        if let Some(value) = from(name) {
+            profile[name] = value;
+        }
+    }
+    profile
+}
+
+/// Power, agent and disks of any machine.
+pub(super) fn instance_view(world: &World, resource: &Resource, vm: &Vm) -> Value {
+    let state = resource.state.word();
+    let disk = resource.text("properties.storageProfile.osDisk.managedDisk.id").and_then(|id| id.rsplit('/').next()).unwrap_or_default();
+    json!({
+        "computerName": vm.computer_name,
+        "osName": "ubuntu",
+        "osVersion": "18.04",
+        "hyperVGeneration": super::disk::generation(world, resource),
+        "vmAgent": vm.agent(world.now),
+        "disks": [{"name": disk, "statuses": [{"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded", "time": resource.created.to_string()}]}],
+        "statuses": [
+            {"code": format!("ProvisioningState/{}", state.to_lowercase()), "level": "Info", "displayStatus": format!("Provisioning {}", state.to_lowercase()), "time": resource.created.to_string()},
+            vm.power.status(),
+        ],
+    })
+}

@@ -1,0 +1,315 @@
+//! Scale sets: the model, its capacity, and how a changed model reaches the instances.
+
+use http::Method;
+use jiff::SignedDuration;
+use serde_json::{Map, Value, json};
+
+use super::{grammar, image, instance, power};
+use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::error::ArmError;
+use crate::arm::id::ResourceId;
+use crate::arm::kind::Kind;
+use crate::arm::permission::linked_of_body;
+use crate::arm::route;
+use crate::world::World;
+use crate::world::operation::{Begin, Effect};
+use crate::world::profile::seconds;
+use crate::world::resource::{Resource, State, merge, strip_nulls};
+
+/// What cannot be changed once a scale set is there.
+const IMMUTABLE: &[&str] = &[
+    "properties.orchestrationMode",
+    "properties.platformFaultDomainCount",
+    "properties.virtualMachineProfile.osProfile.adminUsername",
+    "properties.virtualMachineProfile.osProfile.computerNamePrefix",
+    "properties.virtualMachineProfile.priority",
+    "properties.virtualMachineProfile.storageProfile.osDisk.osType",
+];
+
+/// Properties that Azure sets; what a client sends for them is ignored.
+const READ_ONLY: &[&str] = &["provisioningState", "uniqueId", "timeCreated"];
+
+/// Fields that no read gives back; `userData` comes when it is asked for.
+const HIDDEN_OF_OS_PROFILE: &[&str] = &["customData", "adminPassword"];
+
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+    let current = world.resources.get(&id.key());
+    let body = match (&call.method, current) {
+        (&Method::PUT, current) => {
+            grammar::machine_name(id.name())?;
+            linked_of_body(call, id)?;
+            replaced(call, current)?
+        }
+        (&Method::PATCH, None) => return Err(route::not_found(id)),
+        (&Method::PATCH, Some(current)) => {
+            linked_of_body(call, id)?;
+            let mut body = current.body.clone();
+            merge(&mut body, &call.body);
+            keep_protected_settings(&mut body, current);
+            body
+        }
+        (&Method::DELETE, None) => return Ok(Answer::empty(204)),
+        (&Method::DELETE, Some(_)) => return Ok(delete(world, id)),
+        _ => return Err(route::not_allowed(call)),
+    };
+    let body = checked(world, body, current)?;
+    let created = current.is_none();
+    let operation = set_model(world, id, body)?;
+    let answer = route::view(world, world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?, call)?;
+    Ok(Answer { status: if created { 201 } else { 200 }, ..answer }.started(operation))
+}
+
+/// The body that a PUT leaves: what it says, and what clients cannot say because they cannot read it.
+fn replaced(call: &Call, current: Option<&Resource>) -> Result<Map<String, Value>, ArmError> {
+    let mut body = Value::Object(call.body.clone());
+    strip_nulls(&mut body);
+    let Value::Object(mut body) = body else { return Err(route::not_allowed(call)) };
+    for name in ["id", "name", "type", "etag"] {
+        body.remove(name);
+    }
+    let Some(current) = current else { return Ok(body) };
+    let keep = |body: &mut Map<String, Value>, path: &str, name: &str| {
+        let full = format!("{path}.{name}");
+        if let (Some(old), Some(object)) = (current.at(&full), object_at(body, path)) {
+            object.entry(name).or_insert_with(|| old.clone());
+        }
+    };
+    keep(&mut body, "properties.virtualMachineProfile.storageProfile", "imageReference");
+    keep(&mut body, "properties.virtualMachineProfile", "userData");
+    for name in HIDDEN_OF_OS_PROFILE {
+        keep(&mut body, "properties.virtualMachineProfile.osProfile", name);
+    }
+    keep_protected_settings(&mut body, current);
+    Ok(body)
+}
+
+fn object_at<'a>(body: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut Map<String, Value>> {
+    path.split('.').try_fold(body, |object, part| object.get_mut(part)?.as_object_mut())
+}
+
+/// An extension that is written without its protected settings keeps those that it has.
+fn keep_protected_settings(body: &mut Map<String, Value>, current: &Resource) {
+    let Some(profile) = object_at(body, "properties.virtualMachineProfile.extensionProfile") else { return };
+    let Some(Value::Array(extensions)) = profile.get_mut("extensions") else { return };
+    for extension in extensions {
+        let name = extension.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let old = super::extension::find(current, &name).and_then(|old| old.pointer("/properties/protectedSettings")).cloned();
+        if let (Some(old), Some(Value::Object(properties))) = (old, extension.get_mut("properties")) {
+            properties.entry("protectedSettings").or_insert(old);
+        }
+    }
+}
+
+/// Refuses what Azure refuses of a model.
+fn checked(world: &World, mut body: Map<String, Value>, current: Option<&Resource>) -> Result<Map<String, Value>, ArmError> {
+    let location = body.get("location").and_then(Value::as_str).ok_or_else(|| ArmError::bad("LocationRequired", "The location property is required for this definition."))?.to_owned();
+    if !world.spec.regions.iter().any(|region| image::same_region(&region.name, &location)) {
+        return Err(ArmError::bad("LocationNotAvailableForResourceType", format!("The provided location '{location}' is not available for resource type 'Microsoft.Compute/virtualMachineScaleSets'.")));
+    }
+    if let Some(current) = current
+        && !image::same_region(current.location(), &location)
+    {
+        let message = format!("The resource '{}' already exists in location '{}'. A resource with the same name cannot be created in location '{location}'. Please select a new resource name.", current.id.name(), current.location());
+        return Err(ArmError::conflict("InvalidResourceLocation", message));
+    }
+    let properties = body.entry("properties").or_insert_with(|| json!({}));
+    let Value::Object(properties) = properties else { return Err(ArmError::required("properties")) };
+    READ_ONLY.iter().for_each(|name| {
+        properties.remove(*name);
+    });
+    let value = Value::Object(body);
+    let at = |path: &str| value.pointer(&format!("/{}", path.replace('.', "/")));
+    let capacity = at("sku.capacity").map_or(Some(0), Value::as_u64).ok_or_else(|| ArmError::parameter("sku.capacity", "The capacity must be a whole number."))?;
+    if at("sku.name").is_none() {
+        return Err(ArmError::required("sku.name"));
+    }
+    if capacity > 1_000 {
+        return Err(ArmError::parameter("sku.capacity", format!("The requested capacity of {capacity} is more than the 1000 instances that a scale set can have.")));
+    }
+    let mode = at("properties.upgradePolicy.mode").and_then(Value::as_str);
+    match mode {
+        None => return Err(ArmError::required("upgradePolicy")),
+        Some("Manual" | "Automatic" | "Rolling") => {}
+        Some(other) => return Err(ArmError::parameter("upgradePolicy.mode", format!("The value '{other}' of parameter 'upgradePolicy.mode' is invalid."))),
+    }
+    if let Some(data) = at("properties.virtualMachineProfile.userData").and_then(Value::as_str) {
+        instance::check_user_data(data)?;
+    }
+    if let Some(current) = current {
+        for path in IMMUTABLE {
+            if let (Some(old), Some(new)) = (current.at(path), at(path))
+                && old != new
+            {
+                return Err(ArmError::immutable(path.strip_prefix("properties.").unwrap_or(path)));
+            }
+        }
+    }
+    // A model that no instance can be made of is refused at once.
+    image::resolve(world, at("properties.virtualMachineProfile.storageProfile.imageReference"), &location)?;
+    let Value::Object(body) = value else { return Err(ArmError::required("properties")) };
+    Ok(body)
+}
+
+/// Puts a model in place and lets everything follow from it: capacity, and instances by the upgrade policy.
+pub(super) fn set_model(world: &mut World, id: &ResourceId, body: Map<String, Value>) -> Result<String, ArmError> {
+    let key = id.key();
+    let old_profile = world.resources.get(&key).and_then(|old| old.at("properties.virtualMachineProfile")).cloned();
+    world.put(id, body, State::Updating);
+    let set = world.resources.get_mut(&key).ok_or_else(|| route::not_found(id))?;
+    let model_changed = set.at("properties.virtualMachineProfile") != old_profile.as_ref();
+    set.model += u64::from(model_changed);
+    let wanted = usize::try_from(set.at("sku.capacity").and_then(Value::as_u64).unwrap_or(0)).unwrap_or(0);
+
+    let instances: Vec<String> = instance::of(world, id).iter().map(|resource| resource.id.key()).collect();
+    let added = instance::create(world, id, wanted.saturating_sub(instances.len()))?;
+    let removed = instance::surplus(world, id, instances.len().saturating_sub(wanted));
+    let profile = world.spec.profile.clone();
+    let longest = added.iter().map(|key| power::boot_seconds(world, key)).fold(0.0, f64::max);
+    let mut lasts = profile.model_update;
+    if !added.is_empty() {
+        lasts = lasts.max(profile.allocate + longest);
+    }
+    if !removed.is_empty() {
+        lasts = lasts.max(profile.delete);
+    }
+    let upgrades = if model_changed { upgrades(world, id, &removed) } else { Vec::new() };
+    lasts = upgrades.iter().map(|(after, _)| after.as_secs_f64() + profile.reimage).fold(lasts, f64::max);
+
+    let holds = [&key].into_iter().chain(&added).chain(&removed).chain(upgrades.iter().map(|(_, key)| key)).cloned().collect();
+    let settled = [&key].into_iter().chain(&added).cloned().map(Effect::Settle);
+    let effects = settled.chain(removed.iter().cloned().flat_map(|key| instance::removal(world, &key))).collect();
+    let operation = world.begin(Begin { target: id, seconds: lasts, holds, effects, returns_resource: true });
+    for key in added {
+        world.step(&operation, seconds(profile.allocate), Effect::PowerOn(key));
+    }
+    for (after, key) in upgrades {
+        world.step(&operation, after + seconds(profile.reimage), Effect::Upgrade(key));
+    }
+    Ok(operation)
+}
+
+/// Which instances a changed model reaches by itself, and when: none by hand, all at once, or batch by batch.
+fn upgrades(world: &World, id: &ResourceId, leaving: &[String]) -> Vec<(SignedDuration, String)> {
+    let Some(set) = world.resources.get(&id.key()) else { return Vec::new() };
+    let mode = set.text("properties.upgradePolicy.mode").unwrap_or("Manual");
+    if mode == "Manual" {
+        return Vec::new();
+    }
+    let policy = |name: &str| set.at(&format!("properties.upgradePolicy.rollingUpgradePolicy.{name}"));
+    let outdated: Vec<String> = instance::of(world, id)
+        .into_iter()
+        .filter(|resource| resource.model != set.model && !instance::protected_from_actions(resource))
+        .map(|resource| resource.id.key())
+        .filter(|key| !leaving.contains(key))
+        .collect();
+    if mode == "Automatic" {
+        return outdated.into_iter().map(|key| (SignedDuration::ZERO, key)).collect();
+    }
+    let percent = policy("maxBatchInstancePercent").and_then(Value::as_u64).unwrap_or(20).clamp(1, 100);
+    let batch = (outdated.len() * usize::try_from(percent).unwrap_or(20)).div_ceil(100).max(1);
+    let pause = policy("pauseTimeBetweenBatches").and_then(Value::as_str).and_then(iso_seconds).unwrap_or(0.0);
+    let each = world.spec.profile.reimage + pause;
+    let batches = outdated.chunks(batch).enumerate();
+    #[expect(clippy::cast_precision_loss, reason = "a scale set has at most 1000 batches")]
+    let timed = batches.flat_map(|(number, keys)| keys.iter().map(move |key| (seconds(each * number as f64), key.clone())));
+    timed.collect()
+}
+
+/// Seconds of an ISO 8601 duration such as `PT5M30S`.
+fn iso_seconds(text: &str) -> Option<f64> {
+    text.parse::<SignedDuration>().ok().map(|duration| duration.as_secs_f64())
+}
+
+fn delete(world: &mut World, id: &ResourceId) -> Answer {
+    let key = id.key();
+    let keys: Vec<String> = instance::of(world, id).iter().map(|resource| resource.id.key()).chain([key.clone()]).collect();
+    for key in &keys {
+        world.touch(key, |resource| resource.state = State::Deleting);
+    }
+    let effects = keys.iter().flat_map(|key| instance::removal(world, key)).chain([Effect::Remove(key)]).collect();
+    let delete = world.spec.profile.delete;
+    let operation = world.begin(Begin { target: id, seconds: delete, holds: keys, effects, returns_resource: false });
+    Answer::empty(202).started(operation)
+}
+
+/// A scale set as clients read it.
+pub(crate) fn view(resource: &Resource, call: &Call) -> Value {
+    let mut view = resource.envelope();
+    let mut whole = Value::Object(std::mem::take(&mut view));
+    if let Some(profile) = whole.pointer_mut("/properties/virtualMachineProfile").and_then(Value::as_object_mut) {
+        if !call.query.expands("userData") {
+            profile.remove("userData");
+        }
+        profile.insert("timeCreated".to_owned(), json!(resource.created.to_string()));
+        if let Some(os) = profile.get_mut("osProfile").and_then(Value::as_object_mut) {
+            HIDDEN_OF_OS_PROFILE.iter().for_each(|name| {
+                os.remove(*name);
+            });
+        }
+    }
+    if let Some(Value::Array(list)) = whole.pointer_mut("/properties/virtualMachineProfile/extensionProfile/extensions") {
+        list.iter_mut().for_each(super::extension::hide);
+    }
+    whole["properties"]["uniqueId"] = json!(resource.unique_id);
+    whole["properties"]["timeCreated"] = json!(resource.created.to_string());
+    whole
+}
+
+/// Verbs on a scale set.
+pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> Handled {
+    match (&call.method, action) {
+        (&Method::GET, "instanceview") => Ok(Answer::ok(instance_view(world, id))),
+        (&Method::POST, "delete") => {
+            let keys = power::selected(world, call, id, true)?;
+            Ok(instance::delete(world, id, keys))
+        }
+        (&Method::POST, "manualupgrade") => {
+            let keys = power::selected(world, call, id, true)?;
+            Ok(power::upgrade(world, id, keys))
+        }
+        (&Method::POST, _) => {
+            let keys = power::selected(world, call, id, false)?;
+            power::act(world, call, id, keys, action)
+        }
+        _ => Err(route::not_allowed(call)),
+    }
+}
+
+fn instance_view(world: &World, id: &ResourceId) -> Value {
+    let mut counts: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
+    let instances = instance::of(world, id);
+    for resource in &instances {
+        *counts.entry(format!("ProvisioningState/{}", resource.state.word().to_lowercase())).or_default() += 1;
+        if let Some(vm) = &resource.vm {
+            *counts.entry(format!("PowerState/{}", vm.power.word())).or_default() += 1;
+        }
+    }
+    let summary: Vec<Value> = counts.into_iter().map(|(code, count)| json!({"code": code, "count": count})).collect();
+    let set = world.resources.get(&id.key());
+    let extensions: Vec<Value> = set
+        .map(super::extension::all)
+        .unwrap_or_default()
+        .iter()
+        .map(|extension| {
+            let ready = instances.iter().filter(|one| one.vm.as_ref().is_some_and(|vm| vm.is_up(world.now))).count();
+            json!({"name": extension["name"], "statusesSummary": [{"code": "ProvisioningState/succeeded", "count": ready}]})
+        })
+        .collect();
+    let state = set.map_or("Succeeded", |set| set.state.word());
+    json!({
+        "virtualMachine": {"statusesSummary": summary},
+        "extensions": extensions,
+        "statuses": [{
+            "code": format!("ProvisioningState/{}", state.to_lowercase()),
+            "level": "Info",
+            "displayStatus": format!("Provisioning {}", state.to_lowercase()),
+            "time": world.now.to_string(),
+        }],
+    })
+}
+
+/// The scale set that an instance belongs to.
+pub(super) fn of_instance(world: &World, id: &ResourceId) -> Option<Resource> {
+    debug_assert_eq!(id.kind, Kind::Instance);
+    world.resources.get(&id.parent()?.key()).cloned()
+}

@@ -1,0 +1,104 @@
+//! Snapshots, full and incremental, of disks that are in use or not.
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::{disk, grammar};
+use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::error::ArmError;
+use crate::arm::id::ResourceId;
+use crate::arm::route;
+use crate::world::World;
+use crate::world::operation::Begin;
+use crate::world::resource::{Resource, State, merge, strip_nulls};
+
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+    let current = world.resources.get(&id.key());
+    let body = match (&call.method, current) {
+        (&Method::DELETE, None) => return Ok(Answer::empty(204)),
+        (&Method::DELETE, Some(_)) => return Ok(disk::delete(world, id)),
+        (&Method::PUT, None) => {
+            grammar::disk_name(id.name())?;
+            new(world, call, id)?
+        }
+        (&Method::PUT | &Method::PATCH, Some(snapshot)) => changed(call, snapshot)?,
+        (&Method::PATCH, None) => return Err(route::not_found(id)),
+        _ => return Err(route::not_allowed(call)),
+    };
+    world.put(id, body, State::Updating);
+    let operation = world.begin(Begin::settling(id, world.spec.profile.snapshot));
+    let answer = route::view(world, world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?, call)?;
+    Ok(Answer { status: 202, ..answer }.started(operation))
+}
+
+fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>, ArmError> {
+    call.text("location")?;
+    let option = call.text("properties.creationData.createOption")?;
+    if !matches!(option, "Copy" | "CopyStart") {
+        let message = format!("The value '{option}' of parameter 'creationData.createOption' is not supported for a snapshot here.");
+        return Err(ArmError::parameter("creationData.createOption", message));
+    }
+    let source = disk::source(world, call, id)?;
+    let mut body = Value::Object(call.body.clone());
+    strip_nulls(&mut body);
+    let properties = &mut body["properties"];
+    for name in ["osType", "hyperVGeneration", "diskSizeGB"] {
+        if let Some(value) = source.at(&format!("properties.{name}"))
+            && properties.get(name).is_none()
+        {
+            properties[name] = value.clone();
+        }
+    }
+    properties["creationData"]["sourceUniqueId"] = json!(source.unique_id);
+    if properties.get("incremental").is_none() {
+        properties["incremental"] = json!(false);
+    }
+    if properties["incremental"] == json!(true) {
+        // Increments of one disk form a family.
+        properties["incrementalSnapshotFamilyId"] = json!(source.unique_id);
+    }
+    properties["diskState"] = json!("Unattached");
+    if body.get("sku").is_none() {
+        body["sku"] = json!({"name": "Standard_LRS"});
+    }
+    if body["sku"]["name"] == json!("Standard_ZRS") && !has_zones(world, call.text("location")?) {
+        return Err(crate::faults::zrs_not_supported(call.text("location")?));
+    }
+    let Value::Object(body) = body else { return Err(ArmError::required("properties")) };
+    Ok(body)
+}
+
+/// Whether a region has zones, and zone-redundant storage with them.
+pub(super) fn has_zones(world: &World, location: &str) -> bool {
+    world.spec.regions.iter().any(|region| region.zones && super::image::same_region(&region.name, location))
+}
+
+/// A snapshot is a moment: only its tags, sku and access can change.
+fn changed(call: &Call, snapshot: &Resource) -> Result<Map<String, Value>, ArmError> {
+    for path in ["properties.creationData.sourceResourceId", "properties.incremental", "properties.osType", "properties.hyperVGeneration"] {
+        let same = |old: &Value, new: &Value| match (old.as_str(), new.as_str()) {
+            (Some(old), Some(new)) => old.eq_ignore_ascii_case(new),
+            _ => old == new,
+        };
+        if let (Some(old), Some(new)) = (snapshot.at(path), call.field(path))
+            && !same(old, new)
+        {
+            return Err(ArmError::immutable(path.strip_prefix("properties.").unwrap_or(path)));
+        }
+    }
+    let mut body = snapshot.body.clone();
+    merge(&mut body, &call.body);
+    Ok(body)
+}
+
+/// A snapshot as clients read it.
+pub(crate) fn view(snapshot: &Resource) -> Value {
+    let mut view = Value::Object(snapshot.envelope());
+    view["properties"]["timeCreated"] = json!(snapshot.created.to_string());
+    view["properties"]["uniqueId"] = json!(snapshot.unique_id);
+    disk::bytes_too(&mut view);
+    if snapshot.at("properties.incremental") == Some(&json!(true)) {
+        view["properties"]["completionPercent"] = json!(if snapshot.state == State::Succeeded { 100.0 } else { 0.0 });
+    }
+    view
+}

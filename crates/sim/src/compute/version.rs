@@ -1,0 +1,212 @@
+//! Image versions: made from a snapshot, replicated over time, in or out of "latest".
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::{grammar, image, snapshot};
+use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::error::ArmError;
+use crate::arm::id::ResourceId;
+use crate::arm::kind::Kind;
+use crate::arm::route;
+use crate::faults::zrs_not_supported;
+use crate::world::World;
+use crate::world::operation::{Begin, Fate};
+use crate::world::resource::{Resource, State, merge, strip_nulls};
+
+const PROFILE: &str = "properties.publishingProfile";
+
+/// What cannot be changed once a version is there.
+const IMMUTABLE: &[&str] = &["properties.publishingProfile.storageAccountType", "properties.publishingProfile.replicationMode", "properties.storageProfile"];
+
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+    let current = world.resources.get(&id.key());
+    let created = current.is_none();
+    let body = match (&call.method, current) {
+        (&Method::DELETE, None) => return Ok(Answer::empty(204)),
+        (&Method::DELETE, Some(_)) => {
+            world.touch(&id.key(), |resource| resource.state = State::Deleting);
+            let delete = world.spec.profile.delete;
+            let operation = world.begin(Begin::removing(id, delete));
+            return Ok(Answer::empty(202).started(operation));
+        }
+        (&Method::PUT, None) => {
+            grammar::version_number(id.name())?;
+            new(world, call, id)?
+        }
+        (&Method::PATCH, None) => return Err(route::not_found(id)),
+        (&Method::PUT | &Method::PATCH, Some(current)) => changed(world, call, current)?,
+        _ => return Err(route::not_allowed(call)),
+    };
+    let storage = text(&body, "storageAccountType").unwrap_or("Standard_LRS").to_owned();
+    let bad_region = regions(&body).iter().find(|region| storage_of(region, &storage) == "Standard_ZRS" && !snapshot::has_zones(world, name_of(region))).map(|region| name_of(region).to_owned());
+    if let (Some(region), Fate::Normal) = (bad_region, &world.fate) {
+        // Azure takes the request and fails the replication: the version stays, Failed.
+        world.fate = Fate::Fails(zrs_not_supported(&region));
+    }
+    world.put(id, body, State::Updating);
+    let lasts = if created { world.spec.profile.image_version } else { world.spec.profile.version_update };
+    let operation = world.begin(Begin::settling(id, lasts));
+    let answer = route::view(world, world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?, call)?;
+    Ok(Answer { status: if created { 201 } else { 200 }, ..answer }.started(operation))
+}
+
+fn text<'a>(body: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    body.get("properties")?.get("publishingProfile")?.get(name)?.as_str()
+}
+
+fn regions(body: &Map<String, Value>) -> Vec<&Value> {
+    let list = body.get("properties").and_then(|value| value.pointer("/publishingProfile/targetRegions"));
+    list.and_then(Value::as_array).map(|list| list.iter().collect()).unwrap_or_default()
+}
+
+fn name_of(region: &Value) -> &str {
+    region.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn storage_of<'a>(region: &'a Value, default: &'a str) -> &'a str {
+    region.get("storageAccountType").and_then(Value::as_str).unwrap_or(default)
+}
+
+fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>, ArmError> {
+    let location = call.text("location")?.to_owned();
+    let mut body = Value::Object(call.body.clone());
+    strip_nulls(&mut body);
+    let source = ["properties.storageProfile.osDiskImage.source.id", "properties.storageProfile.source.id", "properties.storageProfile.source.virtualMachineId"];
+    let source = source.iter().find_map(|path| call.field(path).and_then(Value::as_str)).ok_or_else(|| ArmError::required("galleryImageVersion.properties.storageProfile"))?;
+    let source = source_of(world, call, id, source)?;
+    fits(world, id, source)?;
+    let profile = &mut body["properties"]["publishingProfile"];
+    if !profile.is_object() {
+        *profile = json!({});
+    }
+    let given = |profile: &Value, name: &str, default: Value| profile.get(name).cloned().unwrap_or(default);
+    let (replicas, storage) = (given(profile, "replicaCount", json!(1)), given(profile, "storageAccountType", json!("Standard_LRS")));
+    if !matches!(storage.as_str(), Some("Standard_LRS" | "Standard_ZRS" | "Premium_LRS")) {
+        return Err(ArmError::parameter("storageAccountType", format!("The value {storage} of parameter 'storageAccountType' is invalid.")));
+    }
+    if profile.get("targetRegions").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        profile["targetRegions"] = json!([{"name": location}]);
+    }
+    profile["replicaCount"] = replicas.clone();
+    profile["storageAccountType"] = storage.clone();
+    profile["excludeFromLatest"] = given(profile, "excludeFromLatest", json!(false));
+    profile["replicationMode"] = given(profile, "replicationMode", json!("Full"));
+    profile["publishedDate"] = json!(world.now.to_string());
+    complete_regions(world, profile)?;
+    body["properties"]["storageProfile"]["osDiskImage"]["sizeInGB"] = source.at("properties.diskSizeGB").cloned().unwrap_or(json!(30));
+    let Value::Object(body) = body else { return Err(ArmError::required("properties")) };
+    Ok(body)
+}
+
+/// Each target region says how many replicas of which storage; what it leaves out is the profile's.
+fn complete_regions(world: &World, profile: &mut Value) -> Result<(), ArmError> {
+    let (replicas, storage) = (profile["replicaCount"].clone(), profile["storageAccountType"].clone());
+    let Some(Value::Array(regions)) = profile.get_mut("targetRegions") else { return Ok(()) };
+    for region in regions {
+        let name = name_of(region).to_owned();
+        if !world.spec.regions.iter().any(|known| image::same_region(&known.name, &name)) {
+            return Err(ArmError::parameter("targetRegions", format!("The target region '{name}' does not exist.")));
+        }
+        if region.get("regionalReplicaCount").is_none() {
+            region["regionalReplicaCount"] = replicas.clone();
+        }
+        if region.get("storageAccountType").is_none() {
+            region["storageAccountType"] = storage.clone();
+        }
+    }
+    Ok(())
+}
+
+fn source_of<'a>(world: &'a World, call: &Call, id: &ResourceId, name: &str) -> Result<&'a Resource, ArmError> {
+    let parsed = ResourceId::parse(name).filter(|source| matches!(source.kind, Kind::Snapshot | Kind::Disk | Kind::Machine | Kind::Version));
+    let parsed = parsed.ok_or_else(|| ArmError::parameter("source", format!("'{name}' is not the id of something that an image can be made from.")))?;
+    crate::arm::permission::linked(call, id, &format!("{}/read", parsed.kind.full()), name)?;
+    let source = world.resources.get(&parsed.key()).ok_or_else(|| ArmError::missing("ResourceNotFound", format!("The source '{name}' was not found.")).about("source"))?;
+    if source.state != State::Succeeded {
+        let message = format!("The source '{name}' is in state {}; it must be Succeeded.", source.state.word());
+        return Err(ArmError::conflict("OperationNotAllowed", message));
+    }
+    Ok(source)
+}
+
+/// The source must be of the definition's generation, and a definition for Trusted Launch takes no snapshot as "supported".
+fn fits(world: &World, id: &ResourceId, source: &Resource) -> Result<(), ArmError> {
+    let Some(definition) = id.parent().and_then(|definition| world.resources.get(&definition.key())) else { return Ok(()) };
+    let of = |resource: &Resource| resource.text("properties.hyperVGeneration").unwrap_or("V1").to_owned();
+    if matches!(source.id.kind, Kind::Snapshot | Kind::Disk) && of(definition) != of(source) {
+        let message = format!("The source '{}' is of Hyper-V generation {}, the image definition of {}.", source.id, of(source), of(definition));
+        return Err(ArmError::parameter("hyperVGeneration", message));
+    }
+    let features = definition.at("properties.features").and_then(Value::as_array).cloned().unwrap_or_default();
+    let supported = features.iter().any(|feature| feature["name"] == json!("SecurityType") && feature["value"] == json!("TrustedLaunchSupported"));
+    if supported && source.id.kind == Kind::Snapshot {
+        let message = "An image definition with security type TrustedLaunchSupported does not accept a snapshot as source.";
+        return Err(ArmError::bad("BadRequest", message).about("source"));
+    }
+    Ok(())
+}
+
+fn changed(world: &World, call: &Call, current: &Resource) -> Result<Map<String, Value>, ArmError> {
+    for path in IMMUTABLE {
+        if let (Some(old), Some(new)) = (current.at(path), call.field(path))
+            && !covers(old, new)
+        {
+            return Err(ArmError::immutable(&format!("galleryImageVersion.{path}")));
+        }
+    }
+    if current.state == State::Failed && call.method == Method::PUT && call.field(&format!("{PROFILE}.storageAccountType")).is_some() {
+        // It has the name and cannot be made good by being written again: it must be deleted first.
+        let message = format!("The image version '{}' is in state Failed. Delete it before it is created again.", current.id.name());
+        return Err(ArmError::conflict("OperationNotAllowed", message));
+    }
+    let mut body = current.body.clone();
+    merge(&mut body, &call.body);
+    for name in ["id", "name", "type"] {
+        body.remove(name);
+    }
+    let mut value = Value::Object(body);
+    complete_regions(world, &mut value["properties"]["publishingProfile"])?;
+    let Value::Object(body) = value else { return Err(ArmError::required("properties")) };
+    Ok(body)
+}
+
+/// Whether everything that `new` says is what `old` has. Ids compare without case.
+fn covers(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => new.iter().all(|(key, new)| new.is_null() || old.get(key).is_some_and(|old| covers(old, new))),
+        (Value::String(old), Value::String(new)) => old.eq_ignore_ascii_case(new),
+        _ => old == new,
+    }
+}
+
+/// A version as clients read it; how far its replication is comes when it is asked for.
+pub(crate) fn view(world: &World, version: &Resource, call: &Call) -> Value {
+    let mut view = Value::Object(version.envelope());
+    if call.query.expands("ReplicationStatus") {
+        view["properties"]["replicationStatus"] = replication(world, version);
+    }
+    view
+}
+
+fn replication(world: &World, version: &Resource) -> Value {
+    let operation = version.operation.as_ref().and_then(|id| world.operations.get(id)).filter(|_| version.state == State::Creating);
+    let progress = operation.map_or(100, |operation| {
+        let whole = operation.ends.duration_since(operation.started).as_secs_f64().max(f64::MIN_POSITIVE);
+        let share = world.now.duration_since(operation.started).as_secs_f64() / whole;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=100")]
+        let percent = (share * 100.0).clamp(0.0, 100.0) as u64;
+        percent
+    });
+    let failed = version.state == State::Failed;
+    let (state, aggregated) = match (failed, operation.is_some()) {
+        (true, _) => ("Failed", "Failed"),
+        (_, true) => ("Replicating", "InProgress"),
+        _ => ("Completed", "Completed"),
+    };
+    let summary: Vec<Value> = regions(&version.body)
+        .iter()
+        .map(|region| json!({"region": name_of(region), "state": state, "details": "", "progress": if failed { 0 } else { progress }}))
+        .collect();
+    json!({"aggregatedState": aggregated, "summary": summary})
+}

@@ -1,0 +1,390 @@
+//! The world file: what the embedded Azure holds when it starts.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::profile::Profile;
+
+/// A world, as its file tells it. Every field has a default: an empty file is the default world.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct WorldSpec {
+    /// The tenant that issues tokens.
+    pub tenant_id: String,
+    /// The subscription that everything is in.
+    pub subscription_id: String,
+    /// Its name in lists.
+    pub subscription_name: String,
+    /// Subscriptions of other tenants: known, and closed to this tenant's tokens.
+    pub foreign_subscriptions: Vec<ForeignSubscription>,
+    /// The resource group that the pools are in.
+    pub resource_group: String,
+    /// Its location.
+    pub location: String,
+    /// The regions of this Azure.
+    pub regions: Vec<Region>,
+    /// Service principals.
+    pub clients: Vec<Client>,
+    /// The managed identity of all machines.
+    pub identity: Identity,
+    /// The network that machines get their addresses from.
+    pub address_prefix: Subnet,
+    /// Scale sets.
+    pub pools: Vec<PoolSpec>,
+    /// Any other resources, by type and name.
+    pub resources: Vec<ResourceSpec>,
+    /// How long things take.
+    pub profile: Profile,
+    /// Whether ARM counts requests. Unset: yes, except with `--speed instant`.
+    pub throttling: Option<bool>,
+    /// Items per page of a list.
+    pub page_size: usize,
+    /// Life of a token in wall seconds.
+    pub token_lifetime: u32,
+}
+
+/// A subscription that belongs to another tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ForeignSubscription {
+    /// Its id.
+    pub subscription_id: String,
+    /// The tenant that it trusts.
+    pub tenant_id: String,
+}
+
+/// A region.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Region {
+    /// `westus2`.
+    pub name: String,
+    /// Whether it has zones, and with them zone-redundant storage.
+    #[serde(default)]
+    pub zones: bool,
+}
+
+/// A service principal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Client {
+    /// Application id.
+    pub client_id: String,
+    /// Its secret.
+    pub client_secret: String,
+    /// Assertions that are taken in the secret's place: the service account tokens of a workload.
+    #[serde(default)]
+    pub federated_tokens: Vec<String>,
+    /// Object id of the principal.
+    #[serde(default = "default_object_id")]
+    pub object_id: String,
+    /// Granted actions.
+    #[serde(default = "everything")]
+    pub actions: Vec<String>,
+    /// Actions taken away.
+    #[serde(default)]
+    pub not_actions: Vec<String>,
+}
+
+/// The identity that machines have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Identity {
+    /// Application id.
+    pub client_id: String,
+    /// Object id.
+    pub object_id: String,
+    /// Granted actions.
+    pub actions: Vec<String>,
+    /// Actions taken away.
+    pub not_actions: Vec<String>,
+}
+
+/// A scale set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PoolSpec {
+    /// Name of the scale set; its nodes are called so too, with six characters of base 36 behind.
+    pub name: String,
+    /// How many instances.
+    #[serde(default = "one")]
+    pub capacity: u32,
+    /// VM size.
+    #[serde(default = "default_size")]
+    pub size: String,
+    /// `Manual`, `Automatic` or `Rolling`.
+    #[serde(default = "manual")]
+    pub upgrade_policy: String,
+    /// Image reference as ARM has it.
+    #[serde(default = "default_image")]
+    pub image: Value,
+    /// Custom data as text.
+    #[serde(default)]
+    pub custom_data: Option<String>,
+    /// User data as text.
+    #[serde(default)]
+    pub user_data: Option<String>,
+    /// Extensions: name, publisher, type, settings.
+    #[serde(default)]
+    pub extensions: Vec<ExtensionSpec>,
+    /// Tags of the scale set.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Anything else of the scale set's `properties`, merged over the rest.
+    #[serde(default)]
+    pub properties: Map<String, Value>,
+}
+
+/// An extension of a scale set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExtensionSpec {
+    /// Its name, free to choose.
+    pub name: String,
+    /// Publisher, `Microsoft.Azure.Extensions`.
+    pub publisher: String,
+    /// Type, `CustomScript`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Version of the handler.
+    #[serde(default = "default_handler")]
+    pub version: String,
+    /// Settings that can be read.
+    #[serde(default)]
+    pub settings: Map<String, Value>,
+    /// Settings that cannot.
+    #[serde(default)]
+    pub protected_settings: Map<String, Value>,
+}
+
+/// Any resource, made by a PUT when the world starts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResourceSpec {
+    /// Path below the resource group's providers: `Microsoft.Network/virtualNetworks/net`.
+    pub path: String,
+    /// The body of the PUT.
+    pub body: Map<String, Value>,
+}
+
+/// An IPv4 network, `10.240.0.0/16`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subnet {
+    base: Ipv4Addr,
+    bits: u8,
+}
+
+impl Subnet {
+    /// The address with this number, counted round inside the network.
+    pub(crate) fn address(self, number: u32) -> Ipv4Addr {
+        let hosts = (1u64 << (32 - self.bits)) - 1;
+        let offset = u32::try_from(u64::from(number) % hosts + 1).unwrap_or(1);
+        Ipv4Addr::from(u32::from(self.base).wrapping_add(offset))
+    }
+}
+
+impl FromStr for Subnet {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let error = || format!("`{text}` is not an IPv4 network such as 10.240.0.0/16");
+        let (base, bits) = text.split_once('/').ok_or_else(error)?;
+        let (base, bits): (Ipv4Addr, u8) = (base.parse().map_err(|_| error())?, bits.parse().map_err(|_| error())?);
+        if !(8..=28).contains(&bits) {
+            return Err(format!("`{text}`: the prefix length must be from 8 to 28"));
+        }
+        Ok(Self { base: Ipv4Addr::from(u32::from(base) & (u32::MAX << (32 - bits))), bits })
+    }
+}
+
+impl Serialize for Subnet {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}/{}", self.base, self.bits))
+    }
+}
+
+impl<'de> Deserialize<'de> for Subnet {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+fn default_size() -> String {
+    "Standard_D2s_v3".to_owned()
+}
+fn manual() -> String {
+    "Manual".to_owned()
+}
+fn default_handler() -> String {
+    "2.0".to_owned()
+}
+fn everything() -> Vec<String> {
+    vec!["*".to_owned()]
+}
+fn default_object_id() -> String {
+    "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02".to_owned()
+}
+fn default_image() -> Value {
+    json!({"publisher": "Canonical", "offer": "UbuntuServer", "sku": "18.04-LTS", "version": "latest"})
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self {
+            client_id: "0b7f41f1-7c0e-4d39-9b45-2f43a6f6a403".to_owned(),
+            object_id: "d9f1c8c0-1d3c-4a0f-8d7a-70a9a0a3b404".to_owned(),
+            actions: everything(),
+            not_actions: Vec::new(),
+        }
+    }
+}
+
+impl Default for WorldSpec {
+    /// One group with a pool of ten nodes, named as in kamino's published walkthrough.
+    fn default() -> Self {
+        let region = |name: &str, zones| Region { name: name.to_owned(), zones };
+        Self {
+            tenant_id: "5a1b1c7e-2f64-4f0a-8f4e-0c7d5b1e6f01".to_owned(),
+            subscription_id: "c3b5a9e2-7d18-4b6f-a1c4-9e8d7f6a5b02".to_owned(),
+            subscription_name: "embedded".to_owned(),
+            foreign_subscriptions: Vec::new(),
+            resource_group: "kubernetes-westus2-17813".to_owned(),
+            location: "westus2".to_owned(),
+            regions: vec![region("westus2", true), region("eastus", true), region("westeurope", true), region("westcentralus", false)],
+            clients: vec![Client {
+                client_id: "a7d2e1b4-93c6-4e5f-8a1b-6c5d4e3f2a01".to_owned(),
+                client_secret: "embedded-azure-is-not-a-secret".to_owned(),
+                federated_tokens: Vec::new(),
+                object_id: default_object_id(),
+                actions: everything(),
+                not_actions: Vec::new(),
+            }],
+            identity: Identity::default(),
+            address_prefix: Subnet { base: Ipv4Addr::new(10, 240, 0, 0), bits: 16 },
+            pools: vec![default_pool()],
+            resources: Vec::new(),
+            profile: Profile::default(),
+            throttling: None,
+            page_size: 50,
+            token_lifetime: 3_600,
+        }
+    }
+}
+
+fn default_pool() -> PoolSpec {
+    let extension = |name: &str, publisher: &str, kind: &str| ExtensionSpec {
+        name: name.to_owned(),
+        publisher: publisher.to_owned(),
+        kind: kind.to_owned(),
+        version: default_handler(),
+        settings: Map::new(),
+        protected_settings: Map::new(),
+    };
+    let mut script = extension("vmssCSE", "Microsoft.Azure.Extensions", "CustomScript");
+    script.protected_settings.insert("commandToExecute".to_owned(), json!("/opt/azure/containers/provision.sh"));
+    PoolSpec {
+        name: "k8s-agentpool1-26100436-vmss".to_owned(),
+        capacity: 10,
+        size: default_size(),
+        upgrade_policy: manual(),
+        image: default_image(),
+        custom_data: Some("#cloud-config\nwrite_files:\n- path: /opt/azure/containers/provision.sh\n  content: exit 0\n".to_owned()),
+        user_data: None,
+        extensions: vec![script, extension("computeAksLinuxBilling", "Microsoft.AKS", "Compute.AKS.Linux.Billing")],
+        tags: BTreeMap::from([("creationSource".to_owned(), "aksengine-k8s-agentpool1".to_owned()), ("poolName".to_owned(), "agentpool1".to_owned())]),
+        properties: Map::new(),
+    }
+}
+
+impl WorldSpec {
+    /// Reads a world file (YAML, or JSON which is YAML too). `name` stands in messages.
+    pub fn parse(name: &str, text: &str) -> Result<Self, String> {
+        let spec: Self = if text.trim().is_empty() {
+            Self::default()
+        } else {
+            serde_saphyr::from_str(text).map_err(|error| format!("{name}: {error}"))?
+        };
+        spec.check().map_err(|problem| format!("{name}: {problem}"))?;
+        Ok(spec)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !self.regions.iter().any(|region| region.name == self.location) {
+            return Err(format!("location: `{}` is not one of the regions", self.location));
+        }
+        if self.clients.is_empty() {
+            return Err("clients: at least one is needed to log in".to_owned());
+        }
+        if self.page_size == 0 {
+            return Err("pageSize: must be at least 1".to_owned());
+        }
+        if let Some(name) = self.profile.invalid() {
+            return Err(format!("profile: `{name}` must be from 0 to 31536000 seconds"));
+        }
+        for (index, pool) in self.pools.iter().enumerate() {
+            let name_fits = (1..=64).contains(&pool.name.len())
+                && pool.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+                && pool.name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+            if !name_fits {
+                return Err(format!("pools[{index}].name: `{}` must be 1 to 64 letters, digits, - or _, and start with a letter or digit", pool.name));
+            }
+            if pool.capacity > 1_000 {
+                return Err(format!("pools[{index}].capacity: {} is more than the 1000 instances that a scale set can have", pool.capacity));
+            }
+            if !["Manual", "Automatic", "Rolling"].contains(&pool.upgrade_policy.as_str()) {
+                return Err(format!("pools[{index}].upgradePolicy: `{}` is none of Manual, Automatic, Rolling", pool.upgrade_policy));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_key_is_named_with_its_place() {
+        let error = WorldSpec::parse("w.yaml", "location: westus2\npools:\n- name: a\n  capcity: 3\n").expect_err("a typo");
+        assert!(error.contains("w.yaml") && error.contains("capcity") && error.contains('4'), "{error}");
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_named_with_their_path() {
+        for (text, place) in [
+            ("location: mars\n", "location"),
+            ("clients: []\n", "clients"),
+            ("pools: [{name: '-x'}]\n", "pools[0].name"),
+            ("pools: [{name: x, capacity: 5000}]\n", "pools[0].capacity"),
+            ("pools: [{name: x, upgradePolicy: Never}]\n", "pools[0].upgradePolicy"),
+            ("profile: {snapshot: -1}\n", "snapshot"),
+            ("addressPrefix: 10.0.0.0\n", "10.0.0.0"),
+        ] {
+            let error = WorldSpec::parse("w.yaml", text).expect_err(text);
+            assert!(error.contains(place) && error.starts_with("w.yaml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default_world_and_it_survives_a_round_trip() {
+        let spec = WorldSpec::parse("w", "").expect("the default");
+        assert_eq!(spec.pools[0].name, "k8s-agentpool1-26100436-vmss");
+        let text = serde_json::to_string(&spec).expect("json");
+        assert_eq!(WorldSpec::parse("w", &text), Ok(spec));
+    }
+
+    #[test]
+    fn addresses_stay_inside_their_network() {
+        let net: Subnet = "127.77.0.0/24".parse().expect("a network");
+        assert_eq!(net.address(0), Ipv4Addr::new(127, 77, 0, 1));
+        assert_eq!(net.address(254), Ipv4Addr::new(127, 77, 0, 255));
+        assert_eq!(net.address(255), Ipv4Addr::new(127, 77, 0, 1));
+    }
+}
