@@ -48,12 +48,13 @@ impl Suite<'_> {
         if !self.command("build", build, "it does not compile", "")? {
             return Ok(());
         }
+        // Before the tests, because the parts that they need may still be on their way.
+        self.clippy()?;
         for part in self.tier.parts().filter(|part| *part != Part::CargoDeny) {
             self.installed(part);
         }
         let executed = self.tests("tests", &targets)?;
         let executed = executed + self.tests("documentation", &select::documentation(&self.workspace, self.tier))?;
-        self.clippy()?;
         self.deny()?;
         let result = floor::check(self.root, self.tier, executed);
         let result = result.map(|floor| format!("{executed} executed, floor {floor}"));
