@@ -21,6 +21,8 @@ pub struct Package {
     pub name: String,
     /// Its `Cargo.toml`.
     pub manifest: PathBuf,
+    /// The first source file of each of its targets.
+    pub sources: Vec<PathBuf>,
     /// The names of its integration tests, those with unmet features too.
     pub test_targets: Vec<String>,
     /// Its features.
@@ -75,6 +77,7 @@ impl Package {
         Self {
             name: text(value, "name"),
             manifest: text(value, "manifest_path").into(),
+            sources: entries(value, "targets").map(|target| text(target, "src_path").into()).collect(),
             test_targets: entries(value, "targets").filter(is_test).map(|target| text(target, "name")).collect(),
             features: value["features"].as_object().into_iter().flat_map(|map| map.keys().cloned()).collect(),
             // A dependency of kind null is a normal one; the others are "dev" and "build".

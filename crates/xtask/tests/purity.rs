@@ -20,21 +20,13 @@ fn copy() -> TempDir {
     for name in ["Cargo.toml", "Cargo.lock"] {
         fs::copy(root().join(name), copy.path().join(name)).unwrap();
     }
+    let copied = |path: &Path| copy.path().join(path.strip_prefix(root()).unwrap());
     for package in Workspace::load(&root()).unwrap().packages {
-        let manifest = copy.path().join(package.manifest.strip_prefix(root()).unwrap());
-        let sources = manifest.with_file_name("src");
-        fs::create_dir_all(&sources).unwrap();
-        fs::copy(&package.manifest, &manifest).unwrap();
-        for name in ["lib.rs", "main.rs"] {
-            if package.manifest.with_file_name("src").join(name).exists() {
-                fs::write(sources.join(name), "").unwrap();
-            }
+        for source in &package.sources {
+            fs::create_dir_all(copied(source).parent().unwrap()).unwrap();
+            fs::write(copied(source), "").unwrap();
         }
-        for target in package.test_targets {
-            let tests = manifest.with_file_name("tests");
-            fs::create_dir_all(&tests).unwrap();
-            fs::write(tests.join(target).with_extension("rs"), "").unwrap();
-        }
+        fs::copy(&package.manifest, copied(&package.manifest)).unwrap();
     }
     copy
 }
