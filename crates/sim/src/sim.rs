@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
+use http::header::HOST;
 use http::{Request, Response};
 use jiff::{SignedDuration, Timestamp};
 
@@ -140,7 +141,11 @@ impl Sim {
     }
 
     /// What ARM and Entra answer.
-    pub fn arm(&self, request: Request<Bytes>) -> Reply {
+    pub fn arm(&self, mut request: Request<Bytes>) -> Reply {
+        // HTTP/2 names the host in the URI alone.
+        if let Some(host) = request.uri().authority().and_then(|authority| authority.as_str().parse().ok()) {
+            request.headers_mut().entry(HOST).or_insert(host);
+        }
         let mut state = self.turn();
         let reply = match entra::answer(&mut state, &request) {
             Some(response) => Reply::Answer(response),

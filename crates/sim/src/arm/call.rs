@@ -37,7 +37,9 @@ impl Call {
 
     /// A text property that must be there.
     pub(crate) fn text(&self, path: &str) -> Result<&str, ArmError> {
-        self.field(path).and_then(Value::as_str).ok_or_else(|| ArmError::required(path.strip_prefix("properties.").unwrap_or(path)))
+        self.field(path)
+            .and_then(Value::as_str)
+            .ok_or_else(|| ArmError::required(path.strip_prefix("properties.").unwrap_or(path)))
     }
 }
 
@@ -70,7 +72,10 @@ pub(crate) fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut index = 0;
     while index < bytes.len() {
-        let hex = (bytes[index] == b'%').then(|| text.get(index + 1..index + 3)).flatten().and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        let hex = (bytes[index] == b'%')
+            .then(|| text.get(index + 1..index + 3))
+            .flatten()
+            .and_then(|pair| u8::from_str_radix(pair, 16).ok());
         match (hex, bytes[index]) {
             (Some(byte), _) => {
                 out.push(byte);

@@ -64,7 +64,8 @@ impl ArmError {
 
     /// A property that cannot be changed once it is set.
     pub(crate) fn immutable(target: &str) -> Self {
-        Self::conflict("PropertyChangeNotAllowed", format!("Changing property '{target}' is not allowed.")).about(target)
+        Self::conflict("PropertyChangeNotAllowed", format!("Changing property '{target}' is not allowed."))
+            .about(target)
     }
 
     pub(crate) fn about(mut self, target: &str) -> Self {
@@ -84,7 +85,8 @@ impl ArmError {
             error["target"] = json!(target);
         }
         if !self.details.is_empty() {
-            error["details"] = self.details.iter().map(|(code, message)| json!({"code": code, "message": message})).collect();
+            error["details"] =
+                self.details.iter().map(|(code, message)| json!({"code": code, "message": message})).collect();
         }
         error
     }

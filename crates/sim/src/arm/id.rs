@@ -17,7 +17,12 @@ pub(crate) struct ResourceId {
 impl ResourceId {
     pub(crate) fn new(subscription: &str, group: &str, kind: Kind, names: &[&str]) -> Self {
         debug_assert_eq!(names.len(), kind.types().split('/').count(), "{kind:?} {names:?}");
-        Self { subscription: subscription.to_owned(), group: group.to_owned(), kind, names: names.iter().map(|&name| name.to_owned()).collect() }
+        Self {
+            subscription: subscription.to_owned(),
+            group: group.to_owned(),
+            kind,
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+        }
     }
 
     /// The id of a text, or `None` when it is not one that this Azure could hold.
@@ -62,7 +67,13 @@ impl ResourceId {
 
 impl std::fmt::Display for ResourceId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "/subscriptions/{}/resourceGroups/{}/providers/{}", self.subscription, self.group, self.kind.namespace())?;
+        write!(
+            f,
+            "/subscriptions/{}/resourceGroups/{}/providers/{}",
+            self.subscription,
+            self.group,
+            self.kind.namespace()
+        )?;
         for (part, name) in self.kind.types().split('/').zip(&self.names) {
             write!(f, "/{part}/{name}")?;
         }
@@ -80,24 +91,53 @@ pub(crate) enum Target {
     Subscription(String),
     Locations(String),
     Groups(String),
-    Group { subscription: String, group: String },
+    Group {
+        subscription: String,
+        group: String,
+    },
     /// Everything in a subscription or in a group.
-    Resources { subscription: String, group: Option<String> },
+    Resources {
+        subscription: String,
+        group: Option<String>,
+    },
     /// All resources of one type in a subscription, a group or below a parent.
-    Collection { subscription: String, group: Option<String>, kind: Kind, parents: Vec<String> },
+    Collection {
+        subscription: String,
+        group: Option<String>,
+        kind: Kind,
+        parents: Vec<String>,
+    },
     Resource(ResourceId),
     /// A verb (`start`) or a view (`instanceView`) of a resource.
-    Action { id: ResourceId, action: String },
+    Action {
+        id: ResourceId,
+        action: String,
+    },
     /// A long operation's status.
-    Operation { subscription: String, id: String },
+    Operation {
+        subscription: String,
+        id: String,
+    },
     /// A list that the provider offers per subscription, `skus`.
-    ProviderList { subscription: String, namespace: String, list: String },
+    ProviderList {
+        subscription: String,
+        namespace: String,
+        list: String,
+    },
     /// A provider's registration.
-    Provider { subscription: String, namespace: Option<String> },
+    Provider {
+        subscription: String,
+        namespace: Option<String>,
+    },
     /// The permissions that the caller has at a scope.
-    Permissions { scope: String },
+    Permissions {
+        scope: String,
+    },
     /// A resource type that this Azure does not have.
-    UnknownType { namespace: String, types: String },
+    UnknownType {
+        namespace: String,
+        types: String,
+    },
 }
 
 impl Target {
@@ -142,14 +182,20 @@ impl Target {
     }
 
     fn below_provider(parts: &[&str], subscription: String, group: Option<String>) -> Option<Self> {
-        let Some((&namespace, rest)) = parts.split_first() else { return Some(Self::Provider { subscription, namespace: None }) };
+        let Some((&namespace, rest)) = parts.split_first() else {
+            return Some(Self::Provider { subscription, namespace: None });
+        };
         match rest {
             [] => return Some(Self::Provider { subscription, namespace: Some(namespace.to_owned()) }),
             [locations, _, _, id] if locations.eq_ignore_ascii_case("locations") => {
                 return Some(Self::Operation { subscription, id: (*id).to_owned() });
             }
             [list] if list.eq_ignore_ascii_case("skus") => {
-                return Some(Self::ProviderList { subscription, namespace: namespace.to_owned(), list: (*list).to_owned() });
+                return Some(Self::ProviderList {
+                    subscription,
+                    namespace: namespace.to_owned(),
+                    list: (*list).to_owned(),
+                });
             }
             _ => {}
         }
@@ -168,7 +214,10 @@ impl Target {
             && let (Some((verb, types)), Some(group)) = (types.split_last(), group)
             && let Some(kind) = Kind::find(namespace, types)
         {
-            return Some(Self::Action { id: ResourceId { subscription, group, kind, names }, action: verb.to_ascii_lowercase() });
+            return Some(Self::Action {
+                id: ResourceId { subscription, group, kind, names },
+                action: verb.to_ascii_lowercase(),
+            });
         }
         Some(Self::UnknownType { namespace: namespace.to_owned(), types: types.join("/") })
     }
@@ -182,7 +231,10 @@ mod tests {
     fn paths_match_in_any_case_and_print_in_azures_spelling() {
         let text = "/SUBSCRIPTIONS/s/resourcegroups/G/providers/microsoft.compute/VIRTUALMACHINESCALESETS/Pool/virtualmachines/0";
         let id = ResourceId::parse(text).expect("an id");
-        assert_eq!(id.to_string(), "/subscriptions/s/resourceGroups/G/providers/Microsoft.Compute/virtualMachineScaleSets/Pool/virtualMachines/0");
+        assert_eq!(
+            id.to_string(),
+            "/subscriptions/s/resourceGroups/G/providers/Microsoft.Compute/virtualMachineScaleSets/Pool/virtualMachines/0"
+        );
         assert_eq!(id.kind, Kind::Instance);
         assert_eq!(id.parent().expect("a parent").name(), "Pool");
     }
@@ -191,12 +243,22 @@ mod tests {
     fn verbs_lists_and_operations_are_told_apart() {
         let base = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets";
         assert!(matches!(Target::parse(base), Some(Target::Collection { kind: Kind::ScaleSet, .. })));
-        assert!(matches!(Target::parse(&format!("{base}/p/virtualMachines")), Some(Target::Collection { kind: Kind::Instance, .. })));
-        assert!(matches!(Target::parse(&format!("{base}/p/powerOff")), Some(Target::Action { action, .. }) if action == "poweroff"));
-        assert!(matches!(Target::parse(&format!("{base}/p/virtualMachines/0/start")), Some(Target::Action { id, .. }) if id.kind == Kind::Instance));
+        assert!(matches!(
+            Target::parse(&format!("{base}/p/virtualMachines")),
+            Some(Target::Collection { kind: Kind::Instance, .. })
+        ));
+        assert!(
+            matches!(Target::parse(&format!("{base}/p/powerOff")), Some(Target::Action { action, .. }) if action == "poweroff")
+        );
+        assert!(
+            matches!(Target::parse(&format!("{base}/p/virtualMachines/0/start")), Some(Target::Action { id, .. }) if id.kind == Kind::Instance)
+        );
         let operation = "/subscriptions/s/providers/Microsoft.Compute/locations/westus2/operations/42";
         assert_eq!(Target::parse(operation), Some(Target::Operation { subscription: "s".into(), id: "42".into() }));
-        assert!(matches!(Target::parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.Foo/bars/b"), Some(Target::UnknownType { .. })));
+        assert!(matches!(
+            Target::parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.Foo/bars/b"),
+            Some(Target::UnknownType { .. })
+        ));
         assert_eq!(Target::parse("/favicon.ico"), None);
     }
 }

@@ -27,7 +27,8 @@ use id::Target;
 pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
     let request_id = state.ids.uuid();
     let client_id = request.headers().get("x-ms-client-request-id").cloned();
-    let correlation = request.headers().get("x-ms-correlation-request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let correlation =
+        request.headers().get("x-ms-correlation-request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let mut headers = HeaderMap::new();
     let mut set = |name: &'static str, value: &str| {
         if let Ok(value) = value.parse() {
@@ -36,7 +37,10 @@ pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
     };
     set("x-ms-request-id", &request_id);
     set("x-ms-correlation-request-id", correlation.as_deref().unwrap_or(&request_id));
-    set("x-ms-routing-request-id", &format!("{}:{}:{request_id}", state.world.spec.location.to_uppercase(), state.world.now));
+    set(
+        "x-ms-routing-request-id",
+        &format!("{}:{}:{request_id}", state.world.spec.location.to_uppercase(), state.world.now),
+    );
     set("cache-control", "no-cache");
     if let Some(id) = client_id {
         headers.insert("x-ms-client-request-id", id);
@@ -66,8 +70,9 @@ pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
 fn prepare(state: &mut State, request: Request<Bytes>, call: &mut Call) -> Result<Target, ArmError> {
     let (parts, body) = request.into_parts();
     let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
-    let host = host.or_else(|| parts.uri.authority().map(ToString::to_string)).unwrap_or_else(|| "localhost".to_owned());
-    let header = |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok()).map(str::to_owned);
+    let host = host.unwrap_or_else(|| "localhost".to_owned());
+    let header =
+        |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok()).map(str::to_owned);
     call.method = parts.method;
     call.base = format!("https://{host}");
     call.path = parts.uri.path().to_owned();
@@ -80,17 +85,26 @@ fn prepare(state: &mut State, request: Request<Bytes>, call: &mut Call) -> Resul
     }
     call.caller = crate::entra::authenticate(state, &parts.headers)?;
     let target = Target::parse(&call::decode_path(&call.path)).ok_or_else(|| {
-        ArmError::missing("InvalidResourceType", format!("The path '{}' names no resource type that is known here.", call.path))
+        ArmError::missing(
+            "InvalidResourceType",
+            format!("The path '{}' names no resource type that is known here.", call.path),
+        )
     })?;
     route::check_version(state, call, &target)?;
     route::check_subscription(state, call, &target)?;
     permission::check(state, call, &target)?;
     if !body.is_empty() {
         let value: Value = serde_json::from_slice(&body).map_err(|error| {
-            ArmError::bad("InvalidRequestContent", format!("The request content was invalid and could not be deserialized: '{error}'."))
+            ArmError::bad(
+                "InvalidRequestContent",
+                format!("The request content was invalid and could not be deserialized: '{error}'."),
+            )
         })?;
         let Value::Object(object) = value else {
-            return Err(ArmError::bad("InvalidRequestContent", "The request content was invalid: a JSON object is expected."));
+            return Err(ArmError::bad(
+                "InvalidRequestContent",
+                "The request content was invalid: a JSON object is expected.",
+            ));
         };
         call.body = object;
     }
@@ -111,7 +125,8 @@ fn handle(state: &mut State, call: &Call, target: &Target, fault: Option<Fault>)
         }
         Some(Fault::StaleRead) => {
             if let Target::Resource(id) = target
-                && let Some(previous) = state.world.resources.get(&id.key()).and_then(|resource| resource.previous.clone())
+                && let Some(previous) =
+                    state.world.resources.get(&id.key()).and_then(|resource| resource.previous.clone())
             {
                 return route::view(&state.world, &previous, call);
             }

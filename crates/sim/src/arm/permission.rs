@@ -47,14 +47,20 @@ pub(crate) fn linked_of_body(call: &Call, target: &ResourceId) -> Result<(), Arm
                     let action = match key {
                         "subnet" => Some("Microsoft.Network/virtualNetworks/subnets/join/action"),
                         "networkSecurityGroup" => Some("Microsoft.Network/networkSecurityGroups/join/action"),
-                        "loadBalancerBackendAddressPools" => Some("Microsoft.Network/loadBalancers/backendAddressPools/join/action"),
+                        "loadBalancerBackendAddressPools" => {
+                            Some("Microsoft.Network/loadBalancers/backendAddressPools/join/action")
+                        }
                         "networkInterfaces" => Some("Microsoft.Network/networkInterfaces/join/action"),
                         _ => None,
                     };
                     found.extend(action.map(|action| (action, id.to_owned())));
                 }
                 if key == "userAssignedIdentities" {
-                    found.extend(object.keys().map(|id| ("Microsoft.ManagedIdentity/userAssignedIdentities/assign/action", id.clone())));
+                    found.extend(
+                        object
+                            .keys()
+                            .map(|id| ("Microsoft.ManagedIdentity/userAssignedIdentities/assign/action", id.clone())),
+                    );
                 }
                 object.iter().for_each(|(key, value)| walk(value, key, found));
             }
@@ -77,28 +83,44 @@ fn needed(call: &Call, target: &Target) -> Option<(String, String)> {
     };
     let group = "Microsoft.Resources/subscriptions/resourceGroups";
     Some(match target {
-        Target::Endpoints | Target::Subscriptions | Target::Tenants | Target::Permissions { .. } | Target::UnknownType { .. } => return None,
-        Target::Subscription(id) => ("Microsoft.Resources/subscriptions/read".to_owned(), format!("/subscriptions/{id}")),
-        Target::Locations(id) => ("Microsoft.Resources/subscriptions/locations/read".to_owned(), format!("/subscriptions/{id}")),
+        Target::Endpoints
+        | Target::Subscriptions
+        | Target::Tenants
+        | Target::Permissions { .. }
+        | Target::UnknownType { .. } => return None,
+        Target::Subscription(id) => {
+            ("Microsoft.Resources/subscriptions/read".to_owned(), format!("/subscriptions/{id}"))
+        }
+        Target::Locations(id) => {
+            ("Microsoft.Resources/subscriptions/locations/read".to_owned(), format!("/subscriptions/{id}"))
+        }
         Target::Groups(id) => (format!("{group}/read"), format!("/subscriptions/{id}")),
-        Target::Group { subscription, group: name } => (format!("{group}/{verb}"), format!("/subscriptions/{subscription}/resourceGroups/{name}")),
+        Target::Group { subscription, group: name } => {
+            (format!("{group}/{verb}"), format!("/subscriptions/{subscription}/resourceGroups/{name}"))
+        }
         Target::Resources { subscription, .. } => {
             ("Microsoft.Resources/subscriptions/resources/read".to_owned(), format!("/subscriptions/{subscription}"))
         }
         Target::Provider { subscription, .. } => {
             ("Microsoft.Resources/subscriptions/providers/read".to_owned(), format!("/subscriptions/{subscription}"))
         }
-        Target::ProviderList { subscription, namespace, list } => (format!("{namespace}/{list}/read"), format!("/subscriptions/{subscription}")),
+        Target::ProviderList { subscription, namespace, list } => {
+            (format!("{namespace}/{list}/read"), format!("/subscriptions/{subscription}"))
+        }
         Target::Operation { subscription, .. } => {
             ("Microsoft.Compute/locations/operations/read".to_owned(), format!("/subscriptions/{subscription}"))
         }
         Target::Collection { subscription, group, kind, .. } => {
-            let scope = group.as_ref().map_or_else(|| format!("/subscriptions/{subscription}"), |name| format!("/subscriptions/{subscription}/resourceGroups/{name}"));
+            let scope = group.as_ref().map_or_else(
+                || format!("/subscriptions/{subscription}"),
+                |name| format!("/subscriptions/{subscription}/resourceGroups/{name}"),
+            );
             (format!("{}/read", kind.full()), scope)
         }
         Target::Resource(id) => (format!("{}/{verb}", id.kind.full()), id.to_string()),
         Target::Action { id, action } => {
-            let action = if verb == "read" { format!("{}/{action}/read", id.kind.full()) } else { named(id.kind, action) };
+            let action =
+                if verb == "read" { format!("{}/{action}/read", id.kind.full()) } else { named(id.kind, action) };
             (action, id.to_string())
         }
     })

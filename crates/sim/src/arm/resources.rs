@@ -22,9 +22,11 @@ pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handl
     match target {
         Target::Tenants => {
             let tenant = &world.spec.tenant_id;
-            Ok(Answer::ok(json!({"value": [{"id": format!("/tenants/{tenant}"), "tenantId": tenant, "displayName": "embedded"}]})))
+            Ok(Answer::ok(
+                json!({"value": [{"id": format!("/tenants/{tenant}"), "tenantId": tenant, "displayName": "embedded"}]}),
+            ))
         }
-        Target::Subscriptions => Ok(Answer::ok(json!({"value": [subscription(world)]}))),
+        Target::Subscriptions => Ok(Answer::ok(json!({"value": [subscription(world)], "nextLink": ""}))),
         Target::Subscription(_) => Ok(Answer::ok(subscription(world))),
         Target::Locations(_) => {
             let list: Vec<Value> = world.spec.regions.iter().map(|region| location(world, &region.name)).collect();
@@ -38,10 +40,18 @@ pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handl
             if let Some(group) = group {
                 group_must_exist(world, subscription, group)?;
             }
-            let prefix = group.as_ref().map_or_else(|| format!("/subscriptions/{subscription}/"), |group| format!("/subscriptions/{subscription}/resourceGroups/{group}/"));
+            let prefix = group.as_ref().map_or_else(
+                || format!("/subscriptions/{subscription}/"),
+                |group| format!("/subscriptions/{subscription}/resourceGroups/{group}/"),
+            );
             let prefix = prefix.to_ascii_lowercase();
             // Children are read below their parents, not here.
-            let all: Vec<_> = world.resources.below(&prefix).map(|(_, resource)| resource).filter(|resource| resource.id.parent().is_none()).collect();
+            let all: Vec<_> = world
+                .resources
+                .below(&prefix)
+                .map(|(_, resource)| resource)
+                .filter(|resource| resource.id.parent().is_none())
+                .collect();
             route::page(world, call, &all, |resource| {
                 let mut view = resource.envelope();
                 view.remove("properties");
@@ -53,7 +63,9 @@ pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handl
         Target::ProviderList { .. } => Ok(Answer::ok(json!({"value": skus(world)}))),
         Target::Permissions { .. } => {
             let caller = &call.caller;
-            Ok(Answer::ok(json!({"value": [{"actions": caller.actions, "notActions": caller.not_actions, "dataActions": [], "notDataActions": []}]})))
+            Ok(Answer::ok(
+                json!({"value": [{"actions": caller.actions, "notActions": caller.not_actions, "dataActions": [], "notDataActions": []}]}),
+            ))
         }
         _ => Err(route::not_allowed(call)),
     }
@@ -63,7 +75,9 @@ pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handl
 pub(super) fn group_must_exist(world: &World, subscription: &str, group: &str) -> Result<(), ArmError> {
     match world.groups.get(&group_key(subscription, group)) {
         Some(_) => Ok(()),
-        None => Err(ArmError::missing("ResourceGroupNotFound", format!("Resource group '{group}' could not be found."))),
+        None => {
+            Err(ArmError::missing("ResourceGroupNotFound", format!("Resource group '{group}' could not be found.")))
+        }
     }
 }
 
@@ -91,13 +105,17 @@ fn one_group(world: &mut World, call: &Call, subscription: &str, name: &str) -> 
             if let Some(group) = world.groups.get(&key)
                 && group.body.get("location").and_then(Value::as_str) != Some(&location)
             {
-                let message = format!("Invalid resource group location '{location}'. The Resource group already exists in another location.");
+                let message = format!(
+                    "Invalid resource group location '{location}'. The Resource group already exists in another location."
+                );
                 return Err(ArmError::conflict("InvalidResourceGroupLocation", message));
             }
             let mut body = Value::Object(call.body.clone());
             strip_nulls(&mut body);
             let Value::Object(body) = body else { return Err(route::not_allowed(call)) };
-            world.groups.insert(key.clone(), Group { subscription: subscription.to_owned(), name: name.to_owned(), body });
+            world
+                .groups
+                .insert(key.clone(), Group { subscription: subscription.to_owned(), name: name.to_owned(), body });
         }
         Method::PATCH => {
             if let Some(group) = world.groups.get_mut(&key) {
@@ -107,7 +125,13 @@ fn one_group(world: &mut World, call: &Call, subscription: &str, name: &str) -> 
         Method::DELETE => {
             let target = ResourceId::new(subscription, name, Kind::Network, &["group"]);
             let delete = world.spec.profile.delete;
-            let operation = world.begin(Begin { target: &target, seconds: delete, holds: Vec::new(), effects: vec![Effect::RemoveGroup(key)], returns_resource: false });
+            let operation = world.begin(Begin {
+                target: &target,
+                seconds: delete,
+                holds: Vec::new(),
+                effects: vec![Effect::RemoveGroup(key)],
+                returns_resource: false,
+            });
             return Ok(Answer::empty(202).started(operation));
         }
         _ => return Err(route::not_allowed(call)),
@@ -154,7 +178,8 @@ fn providers(subscription: &str, only: Option<&str>) -> Value {
     namespaces.dedup();
     let provider = |namespace: &str| {
         let kinds = Kind::ALL.iter().filter(|kind| kind.namespace().eq_ignore_ascii_case(namespace));
-        let types: Vec<Value> = kinds.map(|kind| json!({"resourceType": kind.types(), "apiVersions": kind.api_versions()})).collect();
+        let types: Vec<Value> =
+            kinds.map(|kind| json!({"resourceType": kind.types(), "apiVersions": kind.api_versions()})).collect();
         json!({
             "id": format!("/subscriptions/{subscription}/providers/{namespace}"),
             "namespace": namespace,
@@ -163,7 +188,9 @@ fn providers(subscription: &str, only: Option<&str>) -> Value {
         })
     };
     match only {
-        Some(namespace) => provider(namespaces.iter().find(|known| known.eq_ignore_ascii_case(namespace)).copied().unwrap_or(namespace)),
+        Some(namespace) => provider(
+            namespaces.iter().find(|known| known.eq_ignore_ascii_case(namespace)).copied().unwrap_or(namespace),
+        ),
         None => json!({"value": namespaces.into_iter().map(provider).collect::<Vec<_>>()}),
     }
 }

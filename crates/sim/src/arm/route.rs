@@ -18,15 +18,26 @@ use crate::world::resource::Resource;
 pub(super) fn check_version(state: &State, call: &Call, target: &Target) -> Result<(), ArmError> {
     let given = call.api_version();
     if given.is_empty() {
-        return Err(ArmError::bad("MissingApiVersionParameter", "The api-version query parameter (?api-version=) is required for all requests."));
+        return Err(ArmError::bad(
+            "MissingApiVersionParameter",
+            "The api-version query parameter (?api-version=) is required for all requests.",
+        ));
     }
     let (kind, known) = match target {
-        Target::Subscriptions | Target::Subscription(_) | Target::Locations(_) | Target::Tenants => ("subscriptions".to_owned(), SUBSCRIPTIONS),
-        Target::Groups(_) | Target::Group { .. } | Target::Resources { .. } | Target::Provider { .. } => ("resourceGroups".to_owned(), GROUPS),
+        Target::Subscriptions | Target::Subscription(_) | Target::Locations(_) | Target::Tenants => {
+            ("subscriptions".to_owned(), SUBSCRIPTIONS)
+        }
+        Target::Groups(_) | Target::Group { .. } | Target::Resources { .. } | Target::Provider { .. } => {
+            ("resourceGroups".to_owned(), GROUPS)
+        }
         Target::Collection { kind, .. } => (kind.types().to_owned(), kind.api_versions()),
         Target::Resource(id) | Target::Action { id, .. } => (id.kind.types().to_owned(), id.kind.api_versions()),
         // Status URLs are made here with the version that their operation was begun with, lists per provider have versions of their own.
-        Target::Operation { .. } | Target::ProviderList { .. } | Target::Permissions { .. } | Target::Endpoints | Target::UnknownType { .. } => {
+        Target::Operation { .. }
+        | Target::ProviderList { .. }
+        | Target::Permissions { .. }
+        | Target::Endpoints
+        | Target::UnknownType { .. } => {
             return Ok(());
         }
     };
@@ -46,7 +57,9 @@ pub(super) fn check_version(state: &State, call: &Call, target: &Target) -> Resu
 pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) -> Result<(), ArmError> {
     let subscription = match target {
         Target::Endpoints | Target::Subscriptions | Target::Tenants => return Ok(()),
-        Target::Subscription(subscription) | Target::Locations(subscription) | Target::Groups(subscription) => subscription,
+        Target::Subscription(subscription) | Target::Locations(subscription) | Target::Groups(subscription) => {
+            subscription
+        }
         Target::Group { subscription, .. }
         | Target::Resources { subscription, .. }
         | Target::Collection { subscription, .. }
@@ -56,7 +69,10 @@ pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) ->
         Target::Resource(id) | Target::Action { id, .. } => &id.subscription,
         Target::Permissions { scope } => scope.split('/').nth(2).unwrap_or_default(),
         Target::UnknownType { namespace, types } => {
-            let message = format!("The resource type '{types}' could not be found in the namespace '{namespace}' for api version '{}'.", call.api_version());
+            let message = format!(
+                "The resource type '{types}' could not be found in the namespace '{namespace}' for api version '{}'.",
+                call.api_version()
+            );
             return Err(ArmError::missing("InvalidResourceType", message));
         }
     };
@@ -64,7 +80,9 @@ pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) ->
     if subscription.eq_ignore_ascii_case(&spec.subscription_id) {
         return Ok(());
     }
-    if let Some(foreign) = spec.foreign_subscriptions.iter().find(|foreign| foreign.subscription_id.eq_ignore_ascii_case(subscription)) {
+    if let Some(foreign) =
+        spec.foreign_subscriptions.iter().find(|foreign| foreign.subscription_id.eq_ignore_ascii_case(subscription))
+    {
         let message = format!(
             "The access token is from the wrong issuer 'https://sts.windows.net/{}/'. It must match the tenant 'https://sts.windows.net/{}/' associated with this subscription. Please use the authority (URL) 'https://login.windows.net/{}' to get the token.",
             call.caller.tenant, foreign.tenant_id, foreign.tenant_id
@@ -160,7 +178,14 @@ pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Handled {
     Ok(Answer::ok(body).with_etag(resource.etag()))
 }
 
-fn collection(world: &World, call: &Call, subscription: &str, group: Option<&str>, kind: Kind, parents: &[String]) -> Handled {
+fn collection(
+    world: &World,
+    call: &Call,
+    subscription: &str,
+    group: Option<&str>,
+    kind: Kind,
+    parents: &[String],
+) -> Handled {
     if kind == Kind::ScaleSetExtension {
         return extension::list(world, call, subscription, group.unwrap_or_default(), parents);
     }
@@ -179,8 +204,12 @@ fn collection(world: &World, call: &Call, subscription: &str, group: Option<&str
         (Some(_), []) => format!("{prefix}providers/{}/", kind.full().to_ascii_lowercase()),
         _ => prefix,
     };
-    let mut found: Vec<&Resource> =
-        world.resources.below(&prefix).map(|(_, resource)| resource).filter(|resource| resource.id.kind == kind).collect();
+    let mut found: Vec<&Resource> = world
+        .resources
+        .below(&prefix)
+        .map(|(_, resource)| resource)
+        .filter(|resource| resource.id.kind == kind)
+        .collect();
     if kind == Kind::Instance {
         found.sort_by_key(|resource| resource.id.name().parse::<u64>().unwrap_or(u64::MAX));
     }
@@ -188,16 +217,24 @@ fn collection(world: &World, call: &Call, subscription: &str, group: Option<&str
 }
 
 /// One page of a list, with the link to the next.
-pub(crate) fn page<T>(world: &World, call: &Call, items: &[T], render: impl Fn(&T) -> Result<Value, ArmError>) -> Handled {
+pub(crate) fn page<T>(
+    world: &World,
+    call: &Call,
+    items: &[T],
+    render: impl Fn(&T) -> Result<Value, ArmError>,
+) -> Handled {
     let start: usize = match call.query.get("$skiptoken") {
         None => 0,
-        Some(token) => token.parse().map_err(|_| ArmError::bad("InvalidSkipToken", format!("The skip token '{token}' is not valid.")))?,
+        Some(token) => token
+            .parse()
+            .map_err(|_| ArmError::bad("InvalidSkipToken", format!("The skip token '{token}' is not valid.")))?,
     };
     let size = world.spec.page_size;
     let values = items.iter().skip(start).take(size).map(render).collect::<Result<Vec<_>, _>>()?;
     let mut body = json!({"value": values});
     if start + size < items.len() {
-        let mut link = format!("{}{}?api-version={}&$skiptoken={}", call.base, call.path, call.api_version(), start + size);
+        let mut link =
+            format!("{}{}?api-version={}&$skiptoken={}", call.base, call.path, call.api_version(), start + size);
         if let Some(expand) = call.query.get("$expand") {
             link = format!("{link}&$expand={expand}");
         }
@@ -212,10 +249,16 @@ pub(crate) fn precondition(call: &Call, id: &ResourceId, resource: Option<&Resou
         return Ok(());
     }
     let etag = resource.and_then(Resource::etag);
-    let matches = |given: &str| given.split(',').map(str::trim).any(|one| one == "*" && etag.is_some() || Some(one) == etag.as_deref());
-    let fails = call.if_match.as_deref().is_some_and(|given| !matches(given)) || call.if_none_match.as_deref().is_some_and(matches);
+    let matches = |given: &str| {
+        given.split(',').map(str::trim).any(|one| one == "*" && etag.is_some() || Some(one) == etag.as_deref())
+    };
+    let fails = call.if_match.as_deref().is_some_and(|given| !matches(given))
+        || call.if_none_match.as_deref().is_some_and(matches);
     if fails {
-        let message = format!("The condition that the request's If-Match or If-None-Match header states does not hold for resource '{}'.", id.name());
+        let message = format!(
+            "The condition that the request's If-Match or If-None-Match header states does not hold for resource '{}'.",
+            id.name()
+        );
         return Err(ArmError::new(StatusCode::PRECONDITION_FAILED, "PreconditionFailed", message));
     }
     Ok(())
@@ -231,7 +274,11 @@ fn parent_must_exist(world: &World, id: &ResourceId, method: &Method) -> Result<
 }
 
 fn parent_missing(id: &ResourceId, parent: &ResourceId) -> ArmError {
-    let message = format!("Failed to perform '{}' on resource(s) of type '{}', because the parent resource '{parent}' could not be found.", "read/write", id.kind.types());
+    let message = format!(
+        "Failed to perform '{}' on resource(s) of type '{}', because the parent resource '{parent}' could not be found.",
+        "read/write",
+        id.kind.types()
+    );
     ArmError::missing("ParentResourceNotFound", message)
 }
 
@@ -254,5 +301,8 @@ pub(crate) fn not_allowed(call: &Call) -> ArmError {
 
 /// 404 of a verb that the resource does not have.
 pub(crate) fn no_such_verb(id: &ResourceId, action: &str) -> ArmError {
-    ArmError::missing("InvalidResourceType", format!("'{action}' is no operation of resource type '{}'.", id.kind.full()))
+    ArmError::missing(
+        "InvalidResourceType",
+        format!("'{action}' is no operation of resource type '{}'.", id.kind.full()),
+    )
 }

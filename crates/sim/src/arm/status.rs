@@ -23,7 +23,10 @@ pub(super) fn urls(call: &Call, operation: &Operation) -> [String; 2] {
         kind.operations(),
         operation.id
     );
-    [format!("{status}?api-version={}", call.api_version()), format!("{status}?monitor=true&api-version={}", call.api_version())]
+    [
+        format!("{status}?api-version={}", call.api_version()),
+        format!("{status}?monitor=true&api-version={}", call.api_version()),
+    ]
 }
 
 /// Seconds until a poll is worth the while.

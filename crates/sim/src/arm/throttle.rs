@@ -27,7 +27,13 @@ impl Throttle {
     }
 
     /// Counts the call and sets the headers that tell what is left, or refuses it.
-    pub(super) fn headers(&mut self, call: &Call, target: &Target, now: Timestamp, headers: &mut HeaderMap) -> Result<(), ArmError> {
+    pub(super) fn headers(
+        &mut self,
+        call: &Call,
+        target: &Target,
+        now: Timestamp,
+        headers: &mut HeaderMap,
+    ) -> Result<(), ArmError> {
         let (name, (size, refill)) = match call.method {
             Method::GET | Method::HEAD => ("reads", READS),
             Method::DELETE => ("deletes", DELETES),
@@ -37,7 +43,11 @@ impl Throttle {
         let passed = now.duration_since(*since).as_secs_f64().max(0.0);
         let tokens = passed.mul_add(refill, *left).min(size);
         if self.on && tokens < 1.0 {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most one second per missing token")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "at most one second per missing token"
+            )]
             let wait = ((1.0 - tokens) / refill).ceil().max(1.0) as u32;
             return Err(by_arm(wait));
         }
@@ -73,7 +83,9 @@ pub(super) fn by_arm(wait: u32) -> ArmError {
     let mut error = ArmError::new(
         StatusCode::TOO_MANY_REQUESTS,
         "SubscriptionRequestsThrottled",
-        format!("Number of requests for the subscription and operation group exceeded the limit. Please retry after {wait} seconds."),
+        format!(
+            "Number of requests for the subscription and operation group exceeded the limit. Please retry after {wait} seconds."
+        ),
     );
     error.retry_after = Some(wait);
     error
@@ -81,8 +93,17 @@ pub(super) fn by_arm(wait: u32) -> ArmError {
 
 /// Compute's 429: the code says `OperationNotAllowed`, the details say why.
 pub(super) fn by_compute(wait: u32) -> ArmError {
-    let mut error = ArmError::new(StatusCode::TOO_MANY_REQUESTS, "OperationNotAllowed", "The server rejected the request because too many requests have been received for this subscription.")
-        .detail("TooManyRequests", &format!("{{\"operationGroup\":\"PutVMScaleSet3Min\",\"allowedRequestCount\":200,\"retryAfterSeconds\":{wait}}}"));
+    let mut error = ArmError::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "OperationNotAllowed",
+        "The server rejected the request because too many requests have been received for this subscription.",
+    )
+    .detail(
+        "TooManyRequests",
+        &format!(
+            "{{\"operationGroup\":\"PutVMScaleSet3Min\",\"allowedRequestCount\":200,\"retryAfterSeconds\":{wait}}}"
+        ),
+    );
     error.retry_after = Some(wait);
     error
 }
