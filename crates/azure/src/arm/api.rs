@@ -1,0 +1,26 @@
+//! The api-version of each provider's resource types.
+
+/// The versions that this client speaks: the newest whose published specification its traffic is checked against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Api {
+    /// Scale sets, their instances and virtual machines.
+    Compute,
+    /// Galleries, image definitions and versions.
+    Gallery,
+    /// Disks and snapshots.
+    Disk,
+    /// Network interfaces.
+    Network,
+}
+
+impl Api {
+    /// The version, as the query parameter has it.
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Self::Compute => "2024-03-01",
+            Self::Gallery => "2023-07-03",
+            Self::Disk => "2023-10-02",
+            Self::Network => "2023-09-01",
+        }
+    }
+}

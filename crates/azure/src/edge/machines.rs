@@ -1,0 +1,103 @@
+//! Single machines: a VM, its network interface, its disk.
+
+use std::collections::BTreeMap;
+
+use kiln_cloud::{Machine, MachineName, MachineSpec, MachineState, Machines, Provisioning, Tags};
+
+use super::{Azure, COMPUTE, NETWORK};
+use crate::arm::{Api, BadResourceId, Call, Error, Handle, Kind, ResourceId};
+use crate::models::machine::{InterfacePut, MachinePut, Part};
+
+/// Marks each part of a machine with the machine's name, so that a fragment is found to belong to it.
+const MACHINE_TAG: &str = "kiln-machine";
+
+/// The ids of a machine's parts. They follow from its name, so that a creation that was killed is completed and not doubled.
+struct Parts {
+    vm: ResourceId,
+    interface: ResourceId,
+    disk: ResourceId,
+}
+
+impl Azure {
+    fn parts(&self, name: &MachineName) -> Result<Parts, BadResourceId> {
+        Ok(Parts {
+            vm: self.scope.resource(COMPUTE, "virtualMachines", name.as_str())?,
+            interface: self.scope.resource(NETWORK, "networkInterfaces", &format!("{name}-nic"))?,
+            disk: self.scope.resource(COMPUTE, "disks", &format!("{name}-os"))?,
+        })
+    }
+
+    async fn find_part(&self, id: &ResourceId, api: Api) -> Result<Option<Part>, Error> {
+        self.arm.find(&Call::get(id.as_str(), api)).await
+    }
+
+    async fn delete_part(&self, id: &ResourceId, api: Api) -> Result<(), Error> {
+        let handle = self.delete(id, api).await?;
+        self.arm.settle(&handle).await
+    }
+}
+
+impl Machines for Azure {
+    type Error = Error;
+
+    async fn create(&self, spec: &MachineSpec) -> Result<Machine, Error> {
+        let parts = self.parts(&spec.name)?;
+        let mut tags = spec.tags.clone();
+        tags.insert(MACHINE_TAG.to_owned(), spec.name.as_str().to_owned());
+
+        let handle = if self.find_part(&parts.vm, Api::Compute).await?.is_some() {
+            // Custom data cannot be put a second time; what began goes on.
+            Handle::watching(Kind::Write, parts.vm.as_str(), Api::Compute)
+        } else {
+            let interface = self.put(&parts.interface, &InterfacePut::of(spec, &tags)).await?;
+            self.arm.settle(&interface).await?;
+            self.put(&parts.vm, &MachinePut::of(spec, &tags, parts.interface.as_str(), parts.disk.name())).await?
+        };
+        self.arm.settle(&handle).await?;
+        self.describe(&spec.name).await?.ok_or_else(|| Error::Lacks { resource: parts.vm.to_string(), field: "id" })
+    }
+
+    async fn describe(&self, name: &MachineName) -> Result<Option<Machine>, Error> {
+        let parts = self.parts(name)?;
+        let vm = self.find_part(&parts.vm, Api::Compute).await?;
+        let interface = self.find_part(&parts.interface, Api::Network).await?;
+        let disk = self.find_part(&parts.disk, Api::Disk).await?;
+        Ok(assemble(name.clone(), vm, &[interface, disk].into_iter().flatten().collect::<Vec<_>>()))
+    }
+
+    async fn list(&self, tag: &str, value: &str) -> Result<Vec<Machine>, Error> {
+        let mut machines: BTreeMap<MachineName, (Option<Part>, Vec<Part>)> = BTreeMap::new();
+        for (provider, kind, api) in [
+            (COMPUTE, "virtualMachines", Api::Compute),
+            (NETWORK, "networkInterfaces", Api::Network),
+            (COMPUTE, "disks", Api::Disk),
+        ] {
+            let parts: Vec<Part> = self.arm.list(&Call::get(self.scope.collection(provider, kind), api)).await?;
+            for part in parts.into_iter().filter(|part| part.tags.get(tag).is_some_and(|v| v == value)) {
+                // What carries the tag and no machine's name was not made here and is left alone.
+                let Some(name) = part.tags.get(MACHINE_TAG).and_then(|name| name.parse().ok()) else { continue };
+                let (vm, others) = machines.entry(name).or_default();
+                if kind == "virtualMachines" { *vm = Some(part) } else { others.push(part) }
+            }
+        }
+        Ok(machines.into_iter().filter_map(|(name, (vm, others))| assemble(name, vm, &others)).collect())
+    }
+
+    async fn delete(&self, name: &MachineName) -> Result<(), Error> {
+        let parts = self.parts(name)?;
+        self.delete_part(&parts.vm, Api::Compute).await?;
+        // They go with the machine; after a killed creation there was none.
+        self.delete_part(&parts.interface, Api::Network).await?;
+        self.delete_part(&parts.disk, Api::Disk).await
+    }
+}
+
+fn assemble(name: MachineName, vm: Option<Part>, others: &[Part]) -> Option<Machine> {
+    let tags: Tags = vm.iter().chain(others).next()?.tags.clone();
+    let parts = vm.iter().chain(others).map(|part| part.id.clone()).collect();
+    let state = vm.map_or(MachineState::Fragment, |vm| MachineState::Present {
+        provisioning: Provisioning::from_word(vm.properties.provisioning_state.as_deref()),
+        vm_id: vm.properties.vm_id,
+    });
+    Some(Machine { name, state, parts, tags })
+}

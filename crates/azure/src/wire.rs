@@ -1,0 +1,13 @@
+//! What carries requests, and what watches them on their way.
+
+mod fresh_token;
+mod guard;
+mod http;
+mod metadata;
+mod recorder;
+
+pub use fresh_token::FreshTokenPolicy;
+pub use guard::{Refusal, WireGuard};
+pub use http::{CaError, HttpOptions, http_client};
+pub use metadata::{METADATA_ADDRESS, MetadataRoute};
+pub use recorder::{Exchange, Recorder, Recording};
