@@ -1,3 +1,54 @@
 //! The operator's tool.
 
-fn main() {}
+mod completions;
+mod failure;
+mod sim;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// Kubernetes nodes that come up fast, patched and alike.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kiln",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage or bad input."
+)]
+struct Kiln {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// An embedded Azure to try and test against
+    #[command(subcommand)]
+    Sim(Box<sim::Sim>),
+    /// Print a completion script for a shell
+    Completions(completions::Completions),
+}
+
+fn main() -> ExitCode {
+    let result = match Kiln::parse().command {
+        Command::Sim(command) => sim::run(&command, &now),
+        Command::Completions(command) => completions::run(&command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { code, message }) => {
+            eprintln!("error: {message}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// The one place where this program asks for the time.
+#[expect(clippy::disallowed_methods, reason = "a program's main is where time comes in")]
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}

@@ -1,0 +1,26 @@
+//! `kiln sim`: the embedded Azure as a program.
+
+mod endpoint;
+mod env;
+mod folder;
+mod serve;
+
+use clap::Subcommand;
+use jiff::Timestamp;
+
+use crate::failure::Failure;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sim {
+    /// Serve an embedded Azure until SIGTERM or Ctrl-C
+    Serve(serve::Serve),
+    /// Print what points clients at a running embedded Azure
+    Env(env::Env),
+}
+
+pub(crate) fn run(command: &Sim, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
+    match command {
+        Sim::Serve(arguments) => serve::run(arguments, now()),
+        Sim::Env(arguments) => env::run(arguments),
+    }
+}
