@@ -1,0 +1,164 @@
+//! Each kind of fault, by its name.
+
+mod common;
+
+use common::{COMPUTE, Client, DISK, GALLERY, POOL, with_version};
+use http::Method;
+use serde_json::{Value, json};
+
+fn pool(client: &Client) -> String {
+    client.compute(&format!("virtualMachineScaleSets/{POOL}"))
+}
+
+fn stop(client: &Client) -> common::Got {
+    client.post(&format!("{}/powerOff", pool(client)), COMPUTE, Some(&json!({"instanceIds": ["0"]})))
+}
+
+fn power(client: &Client) -> String {
+    let view = client.get(&format!("{}/virtualMachines/0/instanceView", pool(client)), COMPUTE).body;
+    view["statuses"][1]["code"].as_str().expect("a power state").to_owned()
+}
+
+fn ends(client: &Client, got: &common::Got) -> (String, String) {
+    let end = client.operation(got);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (text(&end["status"]), text(&end["error"]["code"]))
+}
+
+const STOP: &str = "method: POST, type: Microsoft.Compute/virtualMachineScaleSets, action: powerOff";
+
+fn stopping_with(kind: &str) -> Client {
+    Client::faulty(&format!("faults: [{{kind: {kind}, {STOP}}}]"))
+}
+
+#[tokio::test]
+async fn applied_but_failed_does_the_work_and_says_that_it_failed() {
+    let client = stopping_with("applied-but-failed");
+    let got = stop(&client);
+    assert_eq!(ends(&client, &got), ("Failed".into(), "InternalExecutionError".into()));
+    assert_eq!(power(&client), "PowerState/stopped");
+}
+
+#[tokio::test]
+async fn applied_but_failed_without_an_operation_is_a_500_of_what_was_done() {
+    let client = Client::faulty("faults: [{kind: applied-but-failed, method: PUT, type: resourceGroups}]");
+    let path = format!("/subscriptions/{}/resourceGroups/new", client.sim.spec().subscription_id);
+    assert_eq!(client.put(&path, "2022-09-01", &json!({"location": "eastus"})).status, 500);
+    assert_eq!(client.get(&path, "2022-09-01").status, 200);
+}
+
+#[tokio::test]
+async fn success_but_not_applied_says_that_it_worked_and_does_nothing() {
+    let client = stopping_with("success-but-not-applied");
+    let got = stop(&client);
+    assert_eq!(ends(&client, &got).0, "Succeeded");
+    assert_eq!(power(&client), "PowerState/running");
+    // The next try works.
+    client.done(stop(&client));
+    assert_eq!(power(&client), "PowerState/stopped");
+}
+
+#[tokio::test]
+async fn reset_after_processing_breaks_the_connection_of_a_request_that_was_carried_out() {
+    let client = stopping_with("reset-after-processing");
+    let url = with_version(&format!("{}/powerOff", pool(&client)), COMPUTE);
+    assert!(client.try_send(&Method::POST, &url, &[], Some(&json!({"instanceIds": ["0"]}))).is_none());
+    assert_eq!(power(&client), "PowerState/stopped");
+}
+
+#[tokio::test]
+async fn allocation_failed_leaves_a_started_machine_stopped() {
+    let client = Client::faulty(
+        "faults: [{kind: allocation-failed, method: POST, type: Microsoft.Compute/virtualMachineScaleSets, action: start}]",
+    );
+    client.done(stop(&client));
+    let start = || client.post(&format!("{}/start", pool(&client)), COMPUTE, Some(&json!({"instanceIds": ["0"]})));
+    let got = start();
+    assert_eq!(ends(&client, &got), ("Failed".into(), "AllocationFailed".into()));
+    assert_eq!(power(&client), "PowerState/stopped");
+    client.done(start());
+    assert_eq!(power(&client), "PowerState/running");
+}
+
+#[tokio::test]
+async fn quota_exceeded_leaves_new_instances_failed() {
+    let client = Client::faulty(
+        "faults: [{kind: quota-exceeded, method: PATCH, type: Microsoft.Compute/virtualMachineScaleSets}]",
+    );
+    let got = client.patch(&pool(&client), COMPUTE, &json!({"sku": {"name": "Standard_D2s_v3", "capacity": 11}}));
+    assert_eq!(ends(&client, &got), ("Failed".into(), "QuotaExceeded".into()));
+    let instance = client.get(&format!("{}/virtualMachines/10", pool(&client)), COMPUTE).body;
+    assert_eq!(instance["properties"]["provisioningState"], "Failed");
+    assert_eq!(client.get(&pool(&client), COMPUTE).body["properties"]["provisioningState"], "Failed");
+}
+
+#[tokio::test]
+async fn zrs_not_supported_leaves_a_failed_version_that_blocks_its_name() {
+    let client = Client::faulty(
+        "faults: [{kind: zrs-not-supported, method: PUT, type: Microsoft.Compute/galleries/images/versions}]",
+    );
+    let version = format!("{}/2026.11.15", client.ready_for_version());
+    let got = client.put(&version, GALLERY, &client.version_body("Standard_ZRS", false));
+    let end = client.operation(&got);
+    assert!(end["error"]["message"].as_str().is_some_and(|text| text.contains("detail:ZRS is not supported")), "{end}");
+    assert_eq!(client.get(&version, GALLERY).body["properties"]["provisioningState"], "Failed");
+    assert_eq!(
+        client.put(&version, GALLERY, &client.version_body("Standard_LRS", false)).code(),
+        "PropertyChangeNotAllowed"
+    );
+    client.done(client.delete(&version, GALLERY));
+    client.done(client.put(&version, GALLERY, &client.version_body("Standard_LRS", false)));
+}
+
+#[tokio::test]
+async fn status_url_missing_answers_404_while_the_resource_tells_the_truth() {
+    let client = Client::faulty("faults: [{kind: status-url-missing, type: operations, times: 2}]");
+    let got = stop(&client);
+    let status = client.send(&Method::GET, got.header("azure-asyncoperation"), None);
+    assert_eq!((status.status, status.code()), (404, "OperationNotFound"));
+    assert_eq!(client.send(&Method::GET, got.header("location"), None).status, 404);
+    assert_eq!(power(&client), "PowerState/stopped");
+}
+
+#[tokio::test]
+async fn stale_read_gives_what_was_there_before_the_last_write() {
+    let client =
+        Client::faulty("faults: [{kind: stale-read, method: GET, type: Microsoft.Compute/virtualMachineScaleSets}]");
+    client.done(client.patch(&pool(&client), COMPUTE, &json!({"tags": {"run": "7"}})));
+    let (stale, fresh) = (client.get(&pool(&client), COMPUTE), client.get(&pool(&client), COMPUTE));
+    assert!(stale.body["tags"].get("run").is_none());
+    assert_eq!(fresh.body["tags"]["run"], "7");
+    assert_ne!(stale.header("etag"), fresh.header("etag"), "so a write on the stale ETag is refused");
+}
+
+#[tokio::test]
+async fn the_two_429s_have_the_bodies_of_arm_and_of_compute() {
+    let client = Client::faulty(
+        "faults: [{kind: throttled-arm, method: GET, type: '*/snapshots'}, {kind: throttled-compute, method: GET, type: '*/disks'}]",
+    );
+    let arm = client.get(&client.compute("snapshots"), DISK);
+    assert_eq!((arm.status, arm.code(), arm.header("retry-after")), (429, "SubscriptionRequestsThrottled", "30"));
+    let compute = client.get(&client.compute("disks"), DISK);
+    assert_eq!((compute.status, compute.code(), compute.header("retry-after")), (429, "OperationNotAllowed", "30"));
+    assert_eq!(compute.body["error"]["details"][0]["code"], "TooManyRequests");
+}
+
+#[tokio::test]
+async fn token_expires_refuses_all_tokens_so_far_and_takes_new_ones() {
+    let mut client = Client::faulty("faults: [{kind: token-expires, type: operations}]");
+    let got = stop(&client);
+    let refused = client.send(&Method::GET, got.header("azure-asyncoperation"), None);
+    assert_eq!((refused.status, refused.code()), (401, "ExpiredAuthenticationToken"));
+    assert!(refused.header("www-authenticate").starts_with("Bearer "));
+    assert_eq!(client.get(&pool(&client), COMPUTE).status, 401, "the old token stays refused");
+    client.login();
+    assert_eq!(client.operation(&got)["status"], "Succeeded");
+}
+
+#[tokio::test]
+async fn preempted_ends_an_operation_as_superseded() {
+    let client = stopping_with("preempted");
+    let got = stop(&client);
+    assert_eq!(ends(&client, &got), ("Failed".into(), "OperationPreempted".into()));
+    assert_eq!(power(&client), "PowerState/running");
+}
