@@ -44,7 +44,9 @@ impl Clock {
     pub(crate) fn now(&self) -> Option<Timestamp> {
         match self.speed {
             Speed::Instant => None,
-            Speed::Factor(factor) => Some(self.origin + SignedDuration::from_secs_f64(self.started.elapsed().as_secs_f64() * factor)),
+            Speed::Factor(factor) => {
+                Some(self.origin + SignedDuration::from_secs_f64(self.started.elapsed().as_secs_f64() * factor))
+            }
         }
     }
 

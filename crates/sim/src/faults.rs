@@ -110,9 +110,10 @@ impl Kind {
                 "Operation could not be completed as it results in exceeding approved Total Regional Cores quota.",
             )),
             Self::ZrsNotSupported => Fate::Fails(zrs_not_supported("this region")),
-            Self::Preempted => {
-                Fate::Fails(ArmError::conflict("OperationPreempted", "Operation execution has been preempted by a more recent operation."))
-            }
+            Self::Preempted => Fate::Fails(ArmError::conflict(
+                "OperationPreempted",
+                "Operation execution has been preempted by a more recent operation.",
+            )),
             _ => Fate::Normal,
         }
     }
@@ -120,7 +121,10 @@ impl Kind {
 
 /// How Azure tells that a region has no zone-redundant storage.
 pub(crate) fn zrs_not_supported(region: &str) -> ArmError {
-    ArmError::bad("InvalidParameter", format!("The replication to region {region} failed, detail:ZRS is not supported in region {region}."))
+    ArmError::bad(
+        "InvalidParameter",
+        format!("The replication to region {region} failed, detail:ZRS is not supported in region {region}."),
+    )
 }
 
 /// What a rule looks at.
@@ -186,7 +190,10 @@ impl Faults {
                 continue;
             }
             *seen += 1;
-            if *seen > rule.skip && *seen <= rule.skip + rule.times && chance(self.seed, index as u64, *seen, rule.probability) {
+            if *seen > rule.skip
+                && *seen <= rule.skip + rule.times
+                && chance(self.seed, index as u64, *seen, rule.probability)
+            {
                 return Some(rule.kind);
             }
         }
@@ -209,7 +216,10 @@ impl FaultPlan {
         let plan: Self = serde_saphyr::from_str(text).map_err(|error| format!("{name}: {error}"))?;
         for (index, rule) in plan.faults.iter().enumerate() {
             if !(0.0..=1.0).contains(&rule.probability) {
-                return Err(format!("{name}: faults[{index}].probability: {} is not between 0 and 1", rule.probability));
+                return Err(format!(
+                    "{name}: faults[{index}].probability: {} is not between 0 and 1",
+                    rule.probability
+                ));
             }
         }
         Ok(plan)
@@ -231,7 +241,9 @@ mod tests {
 
     #[test]
     fn a_rule_skips_then_hits_then_is_spent() {
-        let plan = FaultPlan::parse("f", "faults: [{kind: preempted, method: PUT, type: '*/snapshots', skip: 1, times: 2}]").expect("a plan");
+        let plan =
+            FaultPlan::parse("f", "faults: [{kind: preempted, method: PUT, type: '*/snapshots', skip: 1, times: 2}]")
+                .expect("a plan");
         let mut faults = Faults::new(plan, 1);
         let mut hits = || faults.hit(&matter("PUT", "Microsoft.Compute/snapshots")).is_some();
         assert_eq!([hits(), hits(), hits(), hits()], [false, true, true, false]);
@@ -240,7 +252,8 @@ mod tests {
 
     #[test]
     fn the_same_seed_draws_the_same_faults() {
-        let plan = FaultPlan::parse("f", "faults: [{kind: throttled-arm, times: 1000, probability: 0.3}]").expect("a plan");
+        let plan =
+            FaultPlan::parse("f", "faults: [{kind: throttled-arm, times: 1000, probability: 0.3}]").expect("a plan");
         let draw = |seed| {
             let mut faults = Faults::new(plan.clone(), seed);
             (0..100).map(|_| faults.hit(&matter("GET", "x")).is_some()).collect::<Vec<_>>()

@@ -22,4 +22,6 @@ pub use faults::{FaultPlan, Kind as FaultKind, Rule as FaultRule};
 pub use sim::{OpenError, Options, Reply, Sim};
 pub use world::log::LogError;
 pub use world::profile::{Profile, Stage, When};
-pub use world::spec::{Client, ExtensionSpec, ForeignSubscription, Identity, PoolSpec, Region, ResourceSpec, Subnet, WorldSpec};
+pub use world::spec::{
+    Client, ExtensionSpec, ForeignSubscription, Identity, PoolSpec, Region, ResourceSpec, Subnet, WorldSpec,
+};

@@ -18,9 +18,12 @@ pub(crate) fn get_subnet(world: &World, id: &ResourceId) -> Handled {
     if let Some(resource) = world.resources.get(&id.key()) {
         return Ok(Answer::ok(Value::Object(resource.envelope())));
     }
-    let network = id.parent().and_then(|network| world.resources.get(&network.key())).ok_or_else(|| route::not_found(id))?;
+    let network =
+        id.parent().and_then(|network| world.resources.get(&network.key())).ok_or_else(|| route::not_found(id))?;
     let subnets = network.at("properties.subnets").and_then(Value::as_array).cloned().unwrap_or_default();
-    let found = subnets.into_iter().find(|subnet| subnet.get("name").and_then(Value::as_str).is_some_and(|name| name.eq_ignore_ascii_case(id.name())));
+    let found = subnets.into_iter().find(|subnet| {
+        subnet.get("name").and_then(Value::as_str).is_some_and(|name| name.eq_ignore_ascii_case(id.name()))
+    });
     let mut subnet = found.ok_or_else(|| route::not_found(id))?;
     subnet["id"] = json!(id.to_string());
     subnet["type"] = json!(id.kind.full());
@@ -33,7 +36,9 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         (&Method::DELETE, None) => return Ok(Answer::empty(204)),
         (&Method::DELETE, Some(resource)) => {
             if let Some(owner) = resource.text("properties.virtualMachine.id") {
-                let message = format!("Network interface '{id}' is used by existing resource '{owner}'. In order to delete it, it must be dissociated first.");
+                let message = format!(
+                    "Network interface '{id}' is used by existing resource '{owner}'. In order to delete it, it must be dissociated first."
+                );
                 return Err(ArmError::bad("NicInUse", message));
             }
             world.touch(&id.key(), |resource| resource.state = State::Deleting);
@@ -49,7 +54,10 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
             let mut body = Value::Object(call.body.clone());
             strip_nulls(&mut body);
             // Who uses an interface is not the client's to say.
-            if let (Some(owner), Some(properties)) = (current.and_then(|old| old.at("properties.virtualMachine")), body.get_mut("properties").and_then(Value::as_object_mut)) {
+            if let (Some(owner), Some(properties)) = (
+                current.and_then(|old| old.at("properties.virtualMachine")),
+                body.get_mut("properties").and_then(Value::as_object_mut),
+            ) {
                 properties.insert("virtualMachine".to_owned(), owner.clone());
             }
             let Value::Object(mut body) = body else { return Err(ArmError::required("properties")) };

@@ -33,7 +33,11 @@ pub(crate) fn fill(world: &mut World) -> Result<(), String> {
     world.groups.insert(key, Group { subscription: subscription.clone(), name: group.clone(), body });
 
     let id = |kind, names: &[&str]| ResourceId::new(subscription, group, kind, names);
-    put(world, &id(Kind::SecurityGroup, &[SECURITY_GROUP]), json!({"location": spec.location, "properties": {"securityRules": []}}))?;
+    put(
+        world,
+        &id(Kind::SecurityGroup, &[SECURITY_GROUP]),
+        json!({"location": spec.location, "properties": {"securityRules": []}}),
+    )?;
     let prefix = json!(spec.address_prefix);
     let network = json!({"location": spec.location, "properties": {
         "addressSpace": {"addressPrefixes": [prefix]},
@@ -43,7 +47,10 @@ pub(crate) fn fill(world: &mut World) -> Result<(), String> {
     for resource in &spec.resources {
         let path = format!("/subscriptions/{subscription}/resourceGroups/{group}/providers/{}", resource.path);
         let Some(Target::Resource(id)) = Target::parse(&path) else {
-            return Err(format!("resources: `{}` is not a resource type and name such as Microsoft.Network/loadBalancers/lb", resource.path));
+            return Err(format!(
+                "resources: `{}` is not a resource type and name such as Microsoft.Network/loadBalancers/lb",
+                resource.path
+            ));
         };
         put(world, &id, Value::Object(resource.body.clone()))?;
         world.advance(None);
@@ -60,7 +67,8 @@ fn put(world: &mut World, id: &ResourceId, body: Value) -> Result<(), String> {
     let Value::Object(body) = body else { return Err(format!("{id}: a body is an object")) };
     let caller = Principal { actions: vec!["*".to_owned()], ..Principal::default() };
     let call = Call { method: http::Method::PUT, body, caller, ..Call::default() };
-    let refused = |error: ArmError| format!("{} `{}`: {} ({})", id.kind.full(), id.names.join("/"), error.message, error.code);
+    let refused =
+        |error: ArmError| format!("{} `{}`: {} ({})", id.kind.full(), id.names.join("/"), error.message, error.code);
     route::resource(world, &call, id).map(|_| ()).map_err(refused)
 }
 
@@ -76,7 +84,10 @@ fn scale_set(spec: &WorldSpec, pool: &PoolSpec) -> Value {
             json!({"name": one.name, "properties": properties})
         })
         .collect();
-    let scope = format!("/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Network", spec.subscription_id, spec.resource_group);
+    let scope = format!(
+        "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Network",
+        spec.subscription_id, spec.resource_group
+    );
     let mut profile = json!({
         "osProfile": {
             "computerNamePrefix": pool.name,

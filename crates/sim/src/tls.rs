@@ -240,6 +240,3 @@ fn dated(now: Timestamp) -> CertificateParams {
     params.not_after = rcgen::date_time_ymd((date.year() + YEARS).into(), month, day.min(28));
     params
 }
-
-#[cfg(test)]
-mod tests;

@@ -51,7 +51,7 @@ pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
     let result = prepare(state, request, &mut call).and_then(|target| {
         let matter = Matter::of(&call, &target);
         let fault = state.faults.hit(&matter);
-        state.throttle.headers(&call, &target, state.world.now, &mut headers)?;
+        state.throttle.headers(&call, &target, state.wall, &mut headers)?;
         if fault == Some(Fault::ResetAfterProcessing) {
             reset = true;
         }
@@ -114,8 +114,8 @@ fn prepare(state: &mut State, request: Request<Bytes>, call: &mut Call) -> Resul
 /// Runs the handler, with what the fault plan makes of it.
 fn handle(state: &mut State, call: &Call, target: &Target, fault: Option<Fault>) -> Handled {
     match &fault {
-        Some(Fault::ThrottledArm) => return Err(throttle::by_arm(30)),
-        Some(Fault::ThrottledCompute) => return Err(throttle::by_compute(30)),
+        Some(Fault::ThrottledArm) => return Err(throttle::by_arm(throttled_for(state))),
+        Some(Fault::ThrottledCompute) => return Err(throttle::by_compute(throttled_for(state))),
         Some(Fault::StatusUrlMissing) if matches!(target, Target::Operation { .. }) => {
             return Err(ArmError::missing("OperationNotFound", "The operation could not be found."));
         }
@@ -147,6 +147,14 @@ fn handle(state: &mut State, call: &Call, target: &Target, fault: Option<Fault>)
         Fate::FailsAfterAll(error) | Fate::Fails(error) if answer.operation.is_none() => Err(error),
         _ => Ok(answer),
     }
+}
+
+/// The wait that a throttling fault asks for, in real seconds. Half a minute of world time: Compute's windows are of minutes, ARM's
+/// buckets fill in seconds.
+fn throttled_for(state: &State) -> u32 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 3600")]
+    let seconds = state.clock.real_seconds(jiff::SignedDuration::from_secs(30)).clamp(1.0, 3_600.0).ceil() as u32;
+    seconds
 }
 
 fn respond(state: &State, call: &Call, answer: Answer, mut headers: HeaderMap) -> Response<Bytes> {

@@ -26,7 +26,7 @@ impl Throttle {
         Self { on, buckets: HashMap::new() }
     }
 
-    /// Counts the call and sets the headers that tell what is left, or refuses it.
+    /// Counts the call and sets the headers that tell what is left, or refuses it. `now` is wall time: it is the client's seconds that count.
     pub(super) fn headers(
         &mut self,
         call: &Call,

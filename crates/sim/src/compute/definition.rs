@@ -56,7 +56,13 @@ fn one_of(call: &Call, path: &str, known: &[&str]) -> Result<(), ArmError> {
     match call.field(path).and_then(Value::as_str) {
         Some(value) if !known.iter().any(|one| one.eq_ignore_ascii_case(value)) => {
             let name = path.strip_prefix("properties.").unwrap_or(path);
-            Err(ArmError::parameter(name, format!("The value '{value}' of parameter '{name}' is invalid; it must be one of {}.", known.join(", "))))
+            Err(ArmError::parameter(
+                name,
+                format!(
+                    "The value '{value}' of parameter '{name}' is invalid; it must be one of {}.",
+                    known.join(", ")
+                ),
+            ))
         }
         _ => Ok(()),
     }

@@ -22,7 +22,9 @@ pub(super) fn add_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: &Re
     let unique = world.meta.ids.uuid().replace('-', "");
     let id = owner.sibling(Kind::Disk, &format!("{}_OsDisk_1_{unique}", vm.name));
     let os_disk = |name: &str| {
-        model.at(&format!("properties.virtualMachineProfile.storageProfile.osDisk.{name}")).or_else(|| model.at(&format!("properties.storageProfile.osDisk.{name}")))
+        model
+            .at(&format!("properties.virtualMachineProfile.storageProfile.osDisk.{name}"))
+            .or_else(|| model.at(&format!("properties.storageProfile.osDisk.{name}")))
     };
     let sku = os_disk("managedDisk.storageAccountType").cloned().unwrap_or_else(|| json!("Premium_LRS"));
     let size = os_disk("diskSizeGB").and_then(Value::as_u64).unwrap_or(DEFAULT_SIZE_GB);
@@ -31,9 +33,12 @@ pub(super) fn add_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: &Re
     if ResourceId::parse(image).is_some() {
         creation["galleryImageReference"] = json!({"id": image});
     } else {
-        let place = image.replacen(':', "/ArtifactTypes/VMImage/Offers/", 1).replacen(':', "/Skus/", 1).replacen(':', "/Versions/", 1);
-        creation["imageReference"] =
-            json!({"id": format!("/Subscriptions/{}/Providers/Microsoft.Compute/Locations/{}/Publishers/{place}", owner.subscription, model.location())});
+        let place = image.replacen(':', "/ArtifactTypes/VMImage/Offers/", 1).replacen(':', "/Skus/", 1).replacen(
+            ':',
+            "/Versions/",
+            1,
+        );
+        creation["imageReference"] = json!({"id": format!("/Subscriptions/{}/Providers/Microsoft.Compute/Locations/{}/Publishers/{place}", owner.subscription, model.location())});
     }
     let mut body = Map::new();
     body.insert("location".to_owned(), json!(model.location()));
@@ -68,7 +73,10 @@ pub(super) fn renew(world: &mut World, machine: &str) {
     let now = world.now;
     world.touch(&disk, |resource| {
         if ResourceId::parse(&image).is_some() {
-            resource.object("properties").insert("creationData".to_owned(), json!({"createOption": "FromImage", "galleryImageReference": {"id": image}}));
+            resource.object("properties").insert(
+                "creationData".to_owned(),
+                json!({"createOption": "FromImage", "galleryImageReference": {"id": image}}),
+            );
         }
         resource.unique_id = unique;
         resource.created = now;
@@ -77,7 +85,10 @@ pub(super) fn renew(world: &mut World, machine: &str) {
 
 /// The Hyper-V generation of a machine: that of its OS disk.
 pub(super) fn generation(world: &World, machine: &Resource) -> String {
-    let disk = machine.text("properties.storageProfile.osDisk.managedDisk.id").map(str::to_ascii_lowercase).unwrap_or_default();
+    let disk = machine
+        .text("properties.storageProfile.osDisk.managedDisk.id")
+        .map(str::to_ascii_lowercase)
+        .unwrap_or_default();
     world.resources.get(&disk).and_then(|disk| disk.text("properties.hyperVGeneration")).unwrap_or("V1").to_owned()
 }
 
@@ -116,7 +127,10 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
             merge(&mut body, &call.body);
             let old = disk.at("properties.diskSizeGB").and_then(Value::as_u64).unwrap_or(0);
             if call.field("properties.diskSizeGB").and_then(Value::as_u64).is_some_and(|size| size < old) {
-                return Err(ArmError::conflict("OperationNotAllowed", format!("Disk {} cannot be made smaller than its {old} GB.", id.name())));
+                return Err(ArmError::conflict(
+                    "OperationNotAllowed",
+                    format!("Disk {} cannot be made smaller than its {old} GB.", id.name()),
+                ));
             }
             body
         }
@@ -138,7 +152,9 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     strip_nulls(&mut body);
     match option {
         "Empty" | "Upload" => {
-            if call.field("properties.diskSizeGB").is_none() && call.field("properties.creationData.uploadSizeBytes").is_none() {
+            if call.field("properties.diskSizeGB").is_none()
+                && call.field("properties.creationData.uploadSizeBytes").is_none()
+            {
                 return Err(ArmError::required("disk.diskSizeGB"));
             }
         }
@@ -152,7 +168,12 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
                 }
             }
         }
-        other => return Err(ArmError::parameter("creationData.createOption", format!("The value '{other}' of parameter 'creationData.createOption' is not supported here."))),
+        other => {
+            return Err(ArmError::parameter(
+                "creationData.createOption",
+                format!("The value '{other}' of parameter 'creationData.createOption' is not supported here."),
+            ));
+        }
     }
     body["properties"]["diskState"] = json!(if option == "Upload" { "ReadyToUpload" } else { "Unattached" });
     let Value::Object(body) = body else { return Err(ArmError::required("properties")) };
@@ -161,18 +182,24 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
 
 /// The disk or snapshot that a copy is made from, and the right to use it so.
 pub(super) fn source<'a>(world: &'a World, call: &Call, target: &ResourceId) -> Result<&'a Resource, ArmError> {
-    let name = call.field("properties.creationData.sourceResourceId").or_else(|| call.field("properties.creationData.sourceUri"));
+    let name = call
+        .field("properties.creationData.sourceResourceId")
+        .or_else(|| call.field("properties.creationData.sourceUri"));
     let name = name.and_then(Value::as_str).ok_or_else(|| ArmError::required("creationData.sourceResourceId"))?;
     let id = ResourceId::parse(name).filter(|id| matches!(id.kind, Kind::Disk | Kind::Snapshot));
-    let id = id.ok_or_else(|| ArmError::parameter("creationData.sourceResourceId", format!("'{name}' is not the id of a disk or snapshot.")))?;
+    let id = id.ok_or_else(|| {
+        ArmError::parameter("creationData.sourceResourceId", format!("'{name}' is not the id of a disk or snapshot."))
+    })?;
     for right in ["read", "beginGetAccess/action"] {
         crate::arm::permission::linked(call, target, &format!("{}/{right}", id.kind.full()), name)?;
     }
     let source = world.resources.get(&id.key()).ok_or_else(|| {
-        ArmError::missing("ResourceNotFound", format!("The source resource '{name}' was not found.")).about("creationData.sourceResourceId")
+        ArmError::missing("ResourceNotFound", format!("The source resource '{name}' was not found."))
+            .about("creationData.sourceResourceId")
     })?;
     if source.state != State::Succeeded {
-        let message = format!("The source resource '{name}' is in state {}; it must be Succeeded.", source.state.word());
+        let message =
+            format!("The source resource '{name}' is in state {}; it must be Succeeded.", source.state.word());
         return Err(ArmError::conflict("OperationNotAllowed", message));
     }
     Ok(source)
@@ -190,7 +217,8 @@ pub(super) fn delete(world: &mut World, id: &ResourceId) -> Answer {
 pub(crate) fn act(_world: &World, call: &Call, id: &ResourceId, action: &str) -> Handled {
     match (&call.method, action) {
         (&Method::POST, "begingetaccess" | "endgetaccess") => {
-            let message = format!("'{}' has no bytes that could be read: the embedded Azure keeps no disk contents.", id.name());
+            let message =
+                format!("'{}' has no bytes that could be read: the embedded Azure keeps no disk contents.", id.name());
             Err(ArmError::bad("OperationNotAllowed", message))
         }
         _ => Err(route::no_such_verb(id, action)),

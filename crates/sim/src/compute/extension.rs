@@ -30,7 +30,10 @@ fn is_named(extension: &Value, name: &str) -> bool {
 
 /// Whether it runs a script at first boot.
 pub(super) fn is_script(extension: &Value) -> bool {
-    extension.pointer("/properties/type").and_then(Value::as_str).is_some_and(|kind| kind.to_ascii_lowercase().contains("customscript"))
+    extension
+        .pointer("/properties/type")
+        .and_then(Value::as_str)
+        .is_some_and(|kind| kind.to_ascii_lowercase().contains("customscript"))
 }
 
 /// Takes away what no read gives back.
@@ -65,7 +68,11 @@ pub(super) fn of_instance(extension: &Value, instance: &ResourceId, location: &s
 /// How an extension fares on a machine.
 pub(super) fn status(extension: &Value, up: bool) -> Value {
     let at = |path: &str| extension.pointer(path).cloned().unwrap_or_default();
-    let publisher = format!("{}.{}", at("/properties/publisher").as_str().unwrap_or_default(), at("/properties/type").as_str().unwrap_or_default());
+    let publisher = format!(
+        "{}.{}",
+        at("/properties/publisher").as_str().unwrap_or_default(),
+        at("/properties/type").as_str().unwrap_or_default()
+    );
     let (code, shown) = if up { ("succeeded", "Provisioning succeeded") } else { ("creating", "Creating") };
     json!({
         "name": at("/name"),
@@ -118,7 +125,9 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         _ => return Err(route::not_allowed(call)),
     }
     let mut changed = set.clone();
-    changed.object("properties.virtualMachineProfile.extensionProfile").insert("extensions".to_owned(), Value::Array(list));
+    changed
+        .object("properties.virtualMachineProfile.extensionProfile")
+        .insert("extensions".to_owned(), Value::Array(list));
     let operation = scale_set::set_model(world, &set_id, changed.body)?;
     if call.method == Method::DELETE {
         return Ok(Answer::empty(202).started(operation));

@@ -28,9 +28,19 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
 /// A gallery's name is taken in the whole subscription, not in its group alone.
 fn unique_in_subscription(world: &World, id: &ResourceId) -> Result<(), ArmError> {
     let prefix = format!("/subscriptions/{}/", id.subscription).to_ascii_lowercase();
-    let taken = world.resources.below(&prefix).find(|(_, other)| other.id.kind == Kind::Gallery && other.id.name().eq_ignore_ascii_case(id.name()));
+    let taken = world
+        .resources
+        .below(&prefix)
+        .find(|(_, other)| other.id.kind == Kind::Gallery && other.id.name().eq_ignore_ascii_case(id.name()));
     match taken {
-        Some((_, other)) => Err(ArmError::conflict("Conflict", format!("A gallery with the name '{}' exists already in resource group '{}' of this subscription.", id.name(), other.id.group))),
+        Some((_, other)) => Err(ArmError::conflict(
+            "Conflict",
+            format!(
+                "A gallery with the name '{}' exists already in resource group '{}' of this subscription.",
+                id.name(),
+                other.id.group
+            ),
+        )),
         None => Ok(()),
     }
 }
@@ -42,7 +52,11 @@ pub(super) fn write_nested(world: &mut World, call: &Call, id: &ResourceId, nest
         (&Method::DELETE, None) => return Ok(Answer::empty(204)),
         (&Method::DELETE, Some(_)) => {
             if !world.children(id, nested).is_empty() {
-                let message = format!("Can not delete resource before nested resources are deleted: '{}' still holds resources of type '{}'.", id.name(), nested.types());
+                let message = format!(
+                    "Can not delete resource before nested resources are deleted: '{}' still holds resources of type '{}'.",
+                    id.name(),
+                    nested.types()
+                );
                 return Err(ArmError::conflict("CannotDeleteResource", message));
             }
             world.touch(&id.key(), |resource| resource.state = State::Deleting);
@@ -86,6 +100,7 @@ fn replaced(call: &Call, current: Option<&Resource>) -> Map<String, Value> {
 /// A gallery as clients read it.
 pub(crate) fn view(gallery: &Resource) -> Value {
     let mut view = Value::Object(gallery.envelope());
-    view["properties"]["identifier"] = json!({"uniqueName": format!("{}-{}", gallery.id.subscription, gallery.id.name().to_uppercase())});
+    view["properties"]["identifier"] =
+        json!({"uniqueName": format!("{}-{}", gallery.id.subscription, gallery.id.name().to_uppercase())});
     view
 }

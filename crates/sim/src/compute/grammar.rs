@@ -28,20 +28,27 @@ fn check(name: &str, others: &str, longest: usize, target: &str, allowed: &str) 
     if inside && name.len() <= longest && end(name.bytes().next()) && end(name.bytes().last()) {
         return Ok(());
     }
-    let message = format!("The entity name '{name}' is invalid according to its validation rule: it must have 1 to {longest} characters, only {allowed}, and start and end with a letter or digit.");
+    let message = format!(
+        "The entity name '{name}' is invalid according to its validation rule: it must have 1 to {longest} characters, only {allowed}, and start and end with a letter or digit."
+    );
     Err(ArmError::bad("InvalidParameter", message).about(target))
 }
 
 /// A version's three numbers, `2026.11.15`; leading zeros are taken and mean nothing.
 pub(super) fn version_number(name: &str) -> Result<[u32; 3], ArmError> {
     let error = || {
-        let message = format!("The gallery image version name '{name}' is invalid. It must be of the form Major.Minor.Patch, each a number up to 2147483647.");
+        let message = format!(
+            "The gallery image version name '{name}' is invalid. It must be of the form Major.Minor.Patch, each a number up to 2147483647."
+        );
         ArmError::parameter("galleryImageVersionName", message)
     };
     let mut numbers = [0; 3];
     let mut parts = name.split('.');
     for number in &mut numbers {
-        let part = parts.next().filter(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())).ok_or_else(error)?;
+        let part = parts
+            .next()
+            .filter(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+            .ok_or_else(error)?;
         *number = part.parse::<u32>().ok().filter(|&number| number <= i32::MAX.unsigned_abs()).ok_or_else(error)?;
     }
     if parts.next().is_some() { Err(error()) } else { Ok(numbers) }

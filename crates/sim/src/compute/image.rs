@@ -25,10 +25,12 @@ pub(super) fn resolve(world: &World, reference: Option<&Value>, location: &str) 
         return Ok(format!("{}:{}:{}:{version}", part("publisher")?, part("offer")?, part("sku")?));
     };
     if text("publisher").is_some() || text("offer").is_some() || text("sku").is_some() {
-        let message = "The property 'imageReference.id' cannot be specified together with publisher, offer, sku or version.";
+        let message =
+            "The property 'imageReference.id' cannot be specified together with publisher, offer, sku or version.";
         return Err(ArmError::parameter("imageReference", message));
     }
-    let parsed = ResourceId::parse(id).ok_or_else(|| ArmError::parameter("imageReference.id", format!("'{id}' is not the id of an image.")))?;
+    let parsed = ResourceId::parse(id)
+        .ok_or_else(|| ArmError::parameter("imageReference.id", format!("'{id}' is not the id of an image.")))?;
     match parsed.kind {
         Kind::Version => exact(world, &parsed, location),
         Kind::Definition => latest(world, &parsed, location),
@@ -49,10 +51,13 @@ fn exact(world: &World, id: &ResourceId, location: &str) -> Result<String, ArmEr
 fn latest(world: &World, id: &ResourceId, location: &str) -> Result<String, ArmError> {
     world.resources.get(&id.key()).ok_or_else(|| missing(id, location))?;
     let usable = |version: &&Resource| {
-        matches!(version.state, State::Succeeded | State::Updating) && replicated(version, location) && !excluded(version, location)
+        matches!(version.state, State::Succeeded | State::Updating)
+            && replicated(version, location)
+            && !excluded(version, location)
     };
     let versions = world.children(id, Kind::Version);
-    let best = versions.into_iter().filter(usable).max_by_key(|version| version_number(version.id.name()).unwrap_or_default());
+    let best =
+        versions.into_iter().filter(usable).max_by_key(|version| version_number(version.id.name()).unwrap_or_default());
     best.map(|version| version.id.to_string()).ok_or_else(|| {
         let message = format!("The gallery image '{id}' has no version that is available in region '{location}' and not excluded from latest.");
         ArmError::missing("GalleryImageNotFound", message).about("imageReference")
@@ -60,14 +65,18 @@ fn latest(world: &World, id: &ResourceId, location: &str) -> Result<String, ArmE
 }
 
 fn missing(id: &ResourceId, location: &str) -> ArmError {
-    let message = format!("The gallery image '{id}' is not available in '{location}' region. Please contact image owner to replicate to this region, or change your requested region.");
+    let message = format!(
+        "The gallery image '{id}' is not available in '{location}' region. Please contact image owner to replicate to this region, or change your requested region."
+    );
     ArmError::missing("GalleryImageNotFound", message).about("imageReference")
 }
 
 /// The region's entry among a version's target regions.
 pub(super) fn target_region<'a>(version: &'a Resource, location: &str) -> Option<&'a Value> {
     let regions = version.at("properties.publishingProfile.targetRegions")?.as_array()?;
-    regions.iter().find(|region| region.get("name").and_then(Value::as_str).is_some_and(|name| same_region(name, location)))
+    regions
+        .iter()
+        .find(|region| region.get("name").and_then(Value::as_str).is_some_and(|name| same_region(name, location)))
 }
 
 /// Azure takes `West US 2` for `westus2`.

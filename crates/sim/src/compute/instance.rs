@@ -35,7 +35,11 @@ pub(super) fn create(world: &mut World, set_id: &ResourceId, count: usize) -> Re
         let number = set.next;
         set.next += 1;
         let set = set.clone();
-        let image = image::resolve(world, set.at("properties.virtualMachineProfile.storageProfile.imageReference"), set.location())?;
+        let image = image::resolve(
+            world,
+            set.at("properties.virtualMachineProfile.storageProfile.imageReference"),
+            set.location(),
+        )?;
         keys.push(add(world, &set, number, image));
     }
     Ok(keys)
@@ -43,7 +47,10 @@ pub(super) fn create(world: &mut World, set_id: &ResourceId, count: usize) -> Re
 
 fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String {
     let id = set.id.child(Kind::Instance, &number.to_string());
-    let prefix = set.text("properties.virtualMachineProfile.osProfile.computerNamePrefix").unwrap_or_else(|| set.id.name()).to_owned();
+    let prefix = set
+        .text("properties.virtualMachineProfile.osProfile.computerNamePrefix")
+        .unwrap_or_else(|| set.id.name())
+        .to_owned();
     let name = format!("{}_{number}", set.id.name());
     let vm = Vm {
         vm_id: world.meta.ids.uuid(),
@@ -75,7 +82,10 @@ fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String 
         body.insert("zones".to_owned(), json!([zone]));
     }
     body.insert("instanceId".to_owned(), json!(id.name()));
-    body.insert("properties".to_owned(), json!({"storageProfile": {"osDisk": {"managedDisk": {"id": os_disk.to_string()}}}}));
+    body.insert(
+        "properties".to_owned(),
+        json!({"storageProfile": {"osDisk": {"managedDisk": {"id": os_disk.to_string()}}}}),
+    );
     world.put(&id, body, State::Creating);
     let key = id.key();
     if let Some(resource) = world.resources.get_mut(&key) {
@@ -88,9 +98,13 @@ fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String 
 
 /// The instances that go when `count` too many are there: the newest first, none that is protected.
 pub(super) fn surplus(world: &mut World, set: &ResourceId, count: usize) -> Vec<String> {
-    let flag = |resource: &Resource, name: &str| resource.at(&format!("properties.protectionPolicy.{name}")).and_then(Value::as_bool) == Some(true);
-    let protected = |resource: &&Resource| !flag(resource, "protectFromScaleIn") && !flag(resource, "protectFromScaleSetActions");
-    let keys: Vec<String> = of(world, set).into_iter().rev().filter(protected).take(count).map(|resource| resource.id.key()).collect();
+    let flag = |resource: &Resource, name: &str| {
+        resource.at(&format!("properties.protectionPolicy.{name}")).and_then(Value::as_bool) == Some(true)
+    };
+    let protected =
+        |resource: &&Resource| !flag(resource, "protectFromScaleIn") && !flag(resource, "protectFromScaleSetActions");
+    let keys: Vec<String> =
+        of(world, set).into_iter().rev().filter(protected).take(count).map(|resource| resource.id.key()).collect();
     for key in &keys {
         world.touch(key, |resource| resource.state = State::Deleting);
     }
@@ -104,7 +118,9 @@ pub(super) fn protected_from_actions(resource: &Resource) -> bool {
 /// What the removal of an instance does: it and its OS disk are gone.
 pub(super) fn removal(world: &World, key: &str) -> Vec<Effect> {
     let Some(resource) = world.resources.get(key).filter(|resource| resource.vm.is_some()) else { return Vec::new() };
-    let os_disk = resource.text("properties.storageProfile.osDisk.managedDisk.id").map(|id| Effect::Remove(id.to_ascii_lowercase()));
+    let os_disk = resource
+        .text("properties.storageProfile.osDisk.managedDisk.id")
+        .map(|id| Effect::Remove(id.to_ascii_lowercase()));
     [Effect::Remove(key.to_owned())].into_iter().chain(os_disk).collect()
 }
 
@@ -217,7 +233,9 @@ fn update(world: &mut World, call: &Call, key: &str) {
 
 /// userData must be base64 of at most 64 KiB.
 pub(super) fn check_user_data(data: &str) -> Result<(), ArmError> {
-    let decoded = STANDARD.decode(data).map_err(|_| ArmError::parameter("userData", "User data should be in base64 encoded format."))?;
+    let decoded = STANDARD
+        .decode(data)
+        .map_err(|_| ArmError::parameter("userData", "User data should be in base64 encoded format."))?;
     if decoded.len() > 64 * 1024 {
         return Err(ArmError::parameter("userData", "User data is longer than 64 KB."));
     }
@@ -240,7 +258,9 @@ pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str)
 /// An instance as clients read it: its own fields, and the model that it was made from.
 pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
     let mut view = resource.envelope();
-    let (Some(vm), Some(set)) = (&resource.vm, scale_set::of_instance(world, &resource.id)) else { return Value::Object(view) };
+    let (Some(vm), Some(set)) = (&resource.vm, scale_set::of_instance(world, &resource.id)) else {
+        return Value::Object(view);
+    };
     view.insert("name".to_owned(), json!(vm.name));
     let os_disk = disk::reference(world, resource);
     let mut properties = json!({
@@ -270,7 +290,10 @@ pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
     let extensions = extension::all(&set);
     if !extensions.is_empty() {
         let location = resource.location();
-        view.insert("resources".to_owned(), extensions.iter().map(|one| extension::of_instance(one, &resource.id, location)).collect());
+        view.insert(
+            "resources".to_owned(),
+            extensions.iter().map(|one| extension::of_instance(one, &resource.id, location)).collect(),
+        );
     }
     Value::Object(view)
 }

@@ -16,7 +16,12 @@ use crate::world::profile::seconds;
 use crate::world::resource::{Resource, State, merge, strip_nulls};
 use crate::world::vm::{Events, Power, Vm};
 
-const IMMUTABLE: &[&str] = &["location", "properties.osProfile.computerName", "properties.osProfile.adminUsername", "properties.storageProfile.imageReference"];
+const IMMUTABLE: &[&str] = &[
+    "location",
+    "properties.osProfile.computerName",
+    "properties.osProfile.adminUsername",
+    "properties.storageProfile.imageReference",
+];
 
 pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
     let current = world.resources.get(&id.key());
@@ -56,7 +61,8 @@ fn create(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
     linked_of_body(call, id)?;
     let location = call.text("location")?.to_owned();
     call.text("properties.hardwareProfile.vmSize")?;
-    let computer_name = call.field("properties.osProfile.computerName").and_then(Value::as_str).unwrap_or_else(|| id.name()).to_owned();
+    let computer_name =
+        call.field("properties.osProfile.computerName").and_then(Value::as_str).unwrap_or_else(|| id.name()).to_owned();
     if let Some(data) = call.field("properties.userData").and_then(Value::as_str) {
         instance::check_user_data(data)?;
     }
@@ -86,7 +92,9 @@ fn create(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
     let model = world.resources.get(&key).cloned().ok_or_else(|| route::not_found(id))?;
     let os_disk = disk::add_for(world, id, &vm, &model);
     if let Some(resource) = world.resources.get_mut(&key) {
-        resource.object("properties.storageProfile.osDisk.managedDisk").insert("id".to_owned(), json!(os_disk.to_string()));
+        resource
+            .object("properties.storageProfile.osDisk.managedDisk")
+            .insert("id".to_owned(), json!(os_disk.to_string()));
         resource.vm = Some(vm);
     }
     world.index_one(&key);
@@ -105,19 +113,30 @@ fn create(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
 
 /// The interfaces that a machine is to have: there, and free.
 fn interfaces(world: &World, call: &Call, id: &ResourceId) -> Result<Vec<String>, ArmError> {
-    let list = call.field("properties.networkProfile.networkInterfaces").and_then(Value::as_array).cloned().unwrap_or_default();
+    let list = call
+        .field("properties.networkProfile.networkInterfaces")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
     if list.is_empty() {
         return Err(ArmError::required("networkProfile"));
     }
     list.iter()
         .map(|entry| {
             let name = entry.get("id").and_then(Value::as_str).unwrap_or_default();
-            let key = ResourceId::parse(name).filter(|id| id.kind == Kind::Interface).map(|id| id.key()).unwrap_or_default();
-            let interface = world.resources.get(&key).ok_or_else(|| ArmError::bad("InvalidResourceReference", format!("Resource {name} referenced by resource {id} was not found.")))?;
+            let key =
+                ResourceId::parse(name).filter(|id| id.kind == Kind::Interface).map(|id| id.key()).unwrap_or_default();
+            let interface = world.resources.get(&key).ok_or_else(|| {
+                ArmError::bad(
+                    "InvalidResourceReference",
+                    format!("Resource {name} referenced by resource {id} was not found."),
+                )
+            })?;
             match interface.text("properties.virtualMachine.id") {
-                Some(owner) if !owner.eq_ignore_ascii_case(&id.to_string()) => {
-                    Err(ArmError::bad("NicInUse", format!("Network Interface {name} is used by existing resource {owner}.")))
-                }
+                Some(owner) if !owner.eq_ignore_ascii_case(&id.to_string()) => Err(ArmError::bad(
+                    "NicInUse",
+                    format!("Network Interface {name} is used by existing resource {owner}."),
+                )),
                 _ => Ok(key),
             }
         })
@@ -128,10 +147,17 @@ fn interfaces(world: &World, call: &Call, id: &ResourceId) -> Result<Vec<String>
 fn delete(world: &mut World, id: &ResourceId) -> Answer {
     let key = id.key();
     let Some(resource) = world.resources.get(&key) else { return Answer::empty(204) };
-    let entries = resource.at("properties.networkProfile.networkInterfaces").and_then(Value::as_array).cloned().unwrap_or_default();
+    let entries = resource
+        .at("properties.networkProfile.networkInterfaces")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
     let mut effects = vec![Effect::Remove(key.clone())];
-    let goes = |value: Option<&Value>| value.and_then(Value::as_str).is_some_and(|option| option.eq_ignore_ascii_case("Delete"));
-    let os_disk = resource.text("properties.storageProfile.osDisk.managedDisk.id").unwrap_or_default().to_ascii_lowercase();
+    let goes = |value: Option<&Value>| {
+        value.and_then(Value::as_str).is_some_and(|option| option.eq_ignore_ascii_case("Delete"))
+    };
+    let os_disk =
+        resource.text("properties.storageProfile.osDisk.managedDisk.id").unwrap_or_default().to_ascii_lowercase();
     let disk_goes = goes(resource.at("properties.storageProfile.osDisk.deleteOption"));
     if disk_goes {
         effects.push(Effect::Remove(os_disk.clone()));
@@ -154,7 +180,8 @@ fn delete(world: &mut World, id: &ResourceId) -> Answer {
     }
     world.touch(&key, |resource| resource.state = State::Deleting);
     let delete = world.spec.profile.delete;
-    let operation = world.begin(Begin { target: id, seconds: delete, holds: vec![key], effects, returns_resource: false });
+    let operation =
+        world.begin(Begin { target: id, seconds: delete, holds: vec![key], effects, returns_resource: false });
     Answer::empty(202).started(operation)
 }
 
@@ -162,9 +189,9 @@ fn delete(world: &mut World, id: &ResourceId) -> Answer {
 pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> Handled {
     let resource = world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?;
     match (&call.method, action) {
-        (&Method::GET, "instanceview") => {
-            Ok(Answer::ok(resource.vm.as_ref().map_or_else(|| json!({}), |vm| power::instance_view(world, resource, vm))))
-        }
+        (&Method::GET, "instanceview") => Ok(Answer::ok(
+            resource.vm.as_ref().map_or_else(|| json!({}), |vm| power::instance_view(world, resource, vm)),
+        )),
         (&Method::POST, "generalize") => Ok(Answer::empty(200)),
         (&Method::POST, _) => {
             world.must_be_free(&id.key())?;

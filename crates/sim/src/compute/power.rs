@@ -26,7 +26,11 @@ pub(super) fn selected(world: &World, call: &Call, set: &ResourceId, required: b
     let ids = match call.field("instanceIds") {
         None if required => return Err(ArmError::required("instanceIds")),
         None => None,
-        Some(Value::Array(ids)) => Some(ids.iter().map(|id| id.as_str().ok_or_else(|| ArmError::parameter("instanceIds", "Instance ids are texts."))).collect::<Result<Vec<_>, _>>()?),
+        Some(Value::Array(ids)) => Some(
+            ids.iter()
+                .map(|id| id.as_str().ok_or_else(|| ArmError::parameter("instanceIds", "Instance ids are texts.")))
+                .collect::<Result<Vec<_>, _>>()?,
+        ),
         Some(_) => return Err(ArmError::parameter("instanceIds", "instanceIds must be a list.")),
     };
     let keys: Vec<String> = match ids {
@@ -34,11 +38,17 @@ pub(super) fn selected(world: &World, call: &Call, set: &ResourceId, required: b
             .into_iter()
             .map(|id| {
                 let key = set.child(Kind::Instance, id).key();
-                let message = || format!("The provided instanceId {id} is not an active Virtual Machine Scale Set VM instanceId.");
+                let message = || {
+                    format!("The provided instanceId {id} is not an active Virtual Machine Scale Set VM instanceId.")
+                };
                 world.resources.get(&key).map(|_| key).ok_or_else(|| ArmError::parameter("instanceIds", message()))
             })
             .collect::<Result<_, _>>()?,
-        _ => instance::of(world, set).into_iter().filter(|resource| !instance::protected_from_actions(resource)).map(|resource| resource.id.key()).collect(),
+        _ => instance::of(world, set)
+            .into_iter()
+            .filter(|resource| !instance::protected_from_actions(resource))
+            .map(|resource| resource.id.key())
+            .collect(),
     };
     keys.iter().try_for_each(|key| world.must_be_free(key))?;
     Ok(keys)
@@ -51,9 +61,13 @@ pub(super) fn act(world: &mut World, call: &Call, target: &ResourceId, keys: Vec
     let skip_shutdown = call.query.get("skipShutdown").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let (lasts, passing, effect): (f64, Option<Power>, fn(String) -> Effect) = match action {
         "start" => (profile.start, Some(Power::Starting), Effect::PowerOn),
-        "poweroff" if skip_shutdown => (profile.power_off / 10.0, Some(Power::Stopping), |key| Effect::PowerOff(key, Power::Stopped)),
+        "poweroff" if skip_shutdown => {
+            (profile.power_off / 10.0, Some(Power::Stopping), |key| Effect::PowerOff(key, Power::Stopped))
+        }
         "poweroff" => (profile.power_off, Some(Power::Stopping), |key| Effect::PowerOff(key, Power::Stopped)),
-        "deallocate" => (profile.deallocate, Some(Power::Deallocating), |key| Effect::PowerOff(key, Power::Deallocated)),
+        "deallocate" => {
+            (profile.deallocate, Some(Power::Deallocating), |key| Effect::PowerOff(key, Power::Deallocated))
+        }
         "restart" | "redeploy" => (profile.start, None, Effect::PowerOn),
         "reimage" | "reimageall" => (profile.reimage, None, Effect::Reimage),
         _ => return Err(route::no_such_verb(target, action)),
@@ -66,7 +80,10 @@ pub(super) fn act(world: &mut World, call: &Call, target: &ResourceId, keys: Vec
         && let Some(key) = keys.iter().find(|key| off(world, key))
     {
         let name = world.resources.get(key).map(|resource| resource.id.name().to_owned()).unwrap_or_default();
-        return Err(ArmError::conflict("OperationNotAllowed", format!("Cannot restart VM '{name}': it is not running.")));
+        return Err(ArmError::conflict(
+            "OperationNotAllowed",
+            format!("Cannot restart VM '{name}': it is not running."),
+        ));
     }
     // A machine that is there already stays as it is: starting it again does not boot it, stopping it again takes no time.
     let works = |world: &World, key: &str| {
@@ -99,7 +116,13 @@ pub(super) fn upgrade(world: &mut World, set: &ResourceId, keys: Vec<String>) ->
         world.touch(key, |resource| resource.state = State::Updating);
     }
     let lasts = world.spec.profile.reimage;
-    let operation = world.begin(Begin { target: set, seconds: lasts, holds: keys.clone(), effects: keys.iter().cloned().map(Effect::Settle).collect(), returns_resource: false });
+    let operation = world.begin(Begin {
+        target: set,
+        seconds: lasts,
+        holds: keys.clone(),
+        effects: keys.iter().cloned().map(Effect::Settle).collect(),
+        returns_resource: false,
+    });
     for key in keys {
         world.step(&operation, seconds(lasts), Effect::Upgrade(key));
     }
@@ -121,7 +144,10 @@ pub(super) fn image_reference(vm: &Vm) -> Value {
 /// The OS profile of a machine: its own name, and what the model says and shows.
 pub(super) fn os_profile(model: &Resource, computer_name: &str) -> Value {
     let from = |name: &str| {
-        model.at(&format!("properties.virtualMachineProfile.osProfile.{name}")).or_else(|| model.at(&format!("properties.osProfile.{name}"))).cloned()
+        model
+            .at(&format!("properties.virtualMachineProfile.osProfile.{name}"))
+            .or_else(|| model.at(&format!("properties.osProfile.{name}")))
+            .cloned()
     };
     let mut profile = json!({"computerName": computer_name, "allowExtensionOperations": true, "requireGuestProvisionSignal": true, "secrets": []});
     for name in ["adminUsername", "linuxConfiguration", "windowsConfiguration"] {
@@ -135,7 +161,10 @@ pub(super) fn os_profile(model: &Resource, computer_name: &str) -> Value {
 /// Power, agent and disks of any machine.
 pub(super) fn instance_view(world: &World, resource: &Resource, vm: &Vm) -> Value {
     let state = resource.state.word();
-    let disk = resource.text("properties.storageProfile.osDisk.managedDisk.id").and_then(|id| id.rsplit('/').next()).unwrap_or_default();
+    let disk = resource
+        .text("properties.storageProfile.osDisk.managedDisk.id")
+        .and_then(|id| id.rsplit('/').next())
+        .unwrap_or_default();
     json!({
         "computerName": vm.computer_name,
         "osName": "ubuntu",

@@ -93,7 +93,9 @@ fn keep_protected_settings(body: &mut Map<String, Value>, current: &Resource) {
     let Some(Value::Array(extensions)) = profile.get_mut("extensions") else { return };
     for extension in extensions {
         let name = extension.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let old = super::extension::find(current, &name).and_then(|old| old.pointer("/properties/protectedSettings")).cloned();
+        let old = super::extension::find(current, &name)
+            .and_then(|old| old.pointer("/properties/protectedSettings"))
+            .cloned();
         if let (Some(old), Some(Value::Object(properties))) = (old, extension.get_mut("properties")) {
             properties.entry("protectedSettings").or_insert(old);
         }
@@ -101,15 +103,32 @@ fn keep_protected_settings(body: &mut Map<String, Value>, current: &Resource) {
 }
 
 /// Refuses what Azure refuses of a model.
-fn checked(world: &World, mut body: Map<String, Value>, current: Option<&Resource>) -> Result<Map<String, Value>, ArmError> {
-    let location = body.get("location").and_then(Value::as_str).ok_or_else(|| ArmError::bad("LocationRequired", "The location property is required for this definition."))?.to_owned();
+fn checked(
+    world: &World,
+    mut body: Map<String, Value>,
+    current: Option<&Resource>,
+) -> Result<Map<String, Value>, ArmError> {
+    let location = body
+        .get("location")
+        .and_then(Value::as_str)
+        .ok_or_else(|| ArmError::bad("LocationRequired", "The location property is required for this definition."))?
+        .to_owned();
     if !world.spec.regions.iter().any(|region| image::same_region(&region.name, &location)) {
-        return Err(ArmError::bad("LocationNotAvailableForResourceType", format!("The provided location '{location}' is not available for resource type 'Microsoft.Compute/virtualMachineScaleSets'.")));
+        return Err(ArmError::bad(
+            "LocationNotAvailableForResourceType",
+            format!(
+                "The provided location '{location}' is not available for resource type 'Microsoft.Compute/virtualMachineScaleSets'."
+            ),
+        ));
     }
     if let Some(current) = current
         && !image::same_region(current.location(), &location)
     {
-        let message = format!("The resource '{}' already exists in location '{}'. A resource with the same name cannot be created in location '{location}'. Please select a new resource name.", current.id.name(), current.location());
+        let message = format!(
+            "The resource '{}' already exists in location '{}'. A resource with the same name cannot be created in location '{location}'. Please select a new resource name.",
+            current.id.name(),
+            current.location()
+        );
         return Err(ArmError::conflict("InvalidResourceLocation", message));
     }
     let properties = body.entry("properties").or_insert_with(|| json!({}));
@@ -119,18 +138,28 @@ fn checked(world: &World, mut body: Map<String, Value>, current: Option<&Resourc
     });
     let value = Value::Object(body);
     let at = |path: &str| value.pointer(&format!("/{}", path.replace('.', "/")));
-    let capacity = at("sku.capacity").map_or(Some(0), Value::as_u64).ok_or_else(|| ArmError::parameter("sku.capacity", "The capacity must be a whole number."))?;
+    let capacity = at("sku.capacity")
+        .map_or(Some(0), Value::as_u64)
+        .ok_or_else(|| ArmError::parameter("sku.capacity", "The capacity must be a whole number."))?;
     if at("sku.name").is_none() {
         return Err(ArmError::required("sku.name"));
     }
     if capacity > 1_000 {
-        return Err(ArmError::parameter("sku.capacity", format!("The requested capacity of {capacity} is more than the 1000 instances that a scale set can have.")));
+        return Err(ArmError::parameter(
+            "sku.capacity",
+            format!("The requested capacity of {capacity} is more than the 1000 instances that a scale set can have."),
+        ));
     }
     let mode = at("properties.upgradePolicy.mode").and_then(Value::as_str);
     match mode {
         None => return Err(ArmError::required("upgradePolicy")),
         Some("Manual" | "Automatic" | "Rolling") => {}
-        Some(other) => return Err(ArmError::parameter("upgradePolicy.mode", format!("The value '{other}' of parameter 'upgradePolicy.mode' is invalid."))),
+        Some(other) => {
+            return Err(ArmError::parameter(
+                "upgradePolicy.mode",
+                format!("The value '{other}' of parameter 'upgradePolicy.mode' is invalid."),
+            ));
+        }
     }
     if let Some(data) = at("properties.virtualMachineProfile.userData").and_then(Value::as_str) {
         instance::check_user_data(data)?;
@@ -175,7 +204,8 @@ pub(super) fn set_model(world: &mut World, id: &ResourceId, body: Map<String, Va
     let upgrades = if model_changed { upgrades(world, id, &removed) } else { Vec::new() };
     lasts = upgrades.iter().map(|(after, _)| after.as_secs_f64() + profile.reimage).fold(lasts, f64::max);
 
-    let holds = [&key].into_iter().chain(&added).chain(&removed).chain(upgrades.iter().map(|(_, key)| key)).cloned().collect();
+    let holds =
+        [&key].into_iter().chain(&added).chain(&removed).chain(upgrades.iter().map(|(_, key)| key)).cloned().collect();
     let settled = [&key].into_iter().chain(&added).cloned().map(Effect::Settle);
     let effects = settled.chain(removed.iter().cloned().flat_map(|key| instance::removal(world, &key))).collect();
     let operation = world.begin(Begin { target: id, seconds: lasts, holds, effects, returns_resource: true });
@@ -211,7 +241,8 @@ fn upgrades(world: &World, id: &ResourceId, leaving: &[String]) -> Vec<(SignedDu
     let each = world.spec.profile.reimage + pause;
     let batches = outdated.chunks(batch).enumerate();
     #[expect(clippy::cast_precision_loss, reason = "a scale set has at most 1000 batches")]
-    let timed = batches.flat_map(|(number, keys)| keys.iter().map(move |key| (seconds(each * number as f64), key.clone())));
+    let timed =
+        batches.flat_map(|(number, keys)| keys.iter().map(move |key| (seconds(each * number as f64), key.clone())));
     timed.collect()
 }
 
@@ -222,7 +253,8 @@ fn iso_seconds(text: &str) -> Option<f64> {
 
 fn delete(world: &mut World, id: &ResourceId) -> Answer {
     let key = id.key();
-    let keys: Vec<String> = instance::of(world, id).iter().map(|resource| resource.id.key()).chain([key.clone()]).collect();
+    let keys: Vec<String> =
+        instance::of(world, id).iter().map(|resource| resource.id.key()).chain([key.clone()]).collect();
     for key in &keys {
         world.touch(key, |resource| resource.state = State::Deleting);
     }
@@ -247,7 +279,8 @@ pub(crate) fn view(resource: &Resource, call: &Call) -> Value {
             });
         }
     }
-    if let Some(Value::Array(list)) = whole.pointer_mut("/properties/virtualMachineProfile/extensionProfile/extensions") {
+    if let Some(Value::Array(list)) = whole.pointer_mut("/properties/virtualMachineProfile/extensionProfile/extensions")
+    {
         list.iter_mut().for_each(super::extension::hide);
     }
     whole["properties"]["uniqueId"] = json!(resource.unique_id);

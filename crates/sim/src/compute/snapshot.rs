@@ -35,7 +35,9 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     call.text("location")?;
     let option = call.text("properties.creationData.createOption")?;
     if !matches!(option, "Copy" | "CopyStart") {
-        let message = format!("The value '{option}' of parameter 'creationData.createOption' is not supported for a snapshot here.");
+        let message = format!(
+            "The value '{option}' of parameter 'creationData.createOption' is not supported for a snapshot here."
+        );
         return Err(ArmError::parameter("creationData.createOption", message));
     }
     let source = disk::source(world, call, id)?;
@@ -75,7 +77,12 @@ pub(super) fn has_zones(world: &World, location: &str) -> bool {
 
 /// A snapshot is a moment: only its tags, sku and access can change.
 fn changed(call: &Call, snapshot: &Resource) -> Result<Map<String, Value>, ArmError> {
-    for path in ["properties.creationData.sourceResourceId", "properties.incremental", "properties.osType", "properties.hyperVGeneration"] {
+    for path in [
+        "properties.creationData.sourceResourceId",
+        "properties.incremental",
+        "properties.osType",
+        "properties.hyperVGeneration",
+    ] {
         let same = |old: &Value, new: &Value| match (old.as_str(), new.as_str()) {
             (Some(old), Some(new)) => old.eq_ignore_ascii_case(new),
             _ => old == new,

@@ -17,7 +17,11 @@ use crate::world::resource::{Resource, State, merge, strip_nulls};
 const PROFILE: &str = "properties.publishingProfile";
 
 /// What cannot be changed once a version is there.
-const IMMUTABLE: &[&str] = &["properties.publishingProfile.storageAccountType", "properties.publishingProfile.replicationMode", "properties.storageProfile"];
+const IMMUTABLE: &[&str] = &[
+    "properties.publishingProfile.storageAccountType",
+    "properties.publishingProfile.replicationMode",
+    "properties.storageProfile",
+];
 
 pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
     let current = world.resources.get(&id.key());
@@ -39,7 +43,10 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         _ => return Err(route::not_allowed(call)),
     };
     let storage = text(&body, "storageAccountType").unwrap_or("Standard_LRS").to_owned();
-    let bad_region = regions(&body).iter().find(|region| storage_of(region, &storage) == "Standard_ZRS" && !snapshot::has_zones(world, name_of(region))).map(|region| name_of(region).to_owned());
+    let bad_region = regions(&body)
+        .iter()
+        .find(|region| storage_of(region, &storage) == "Standard_ZRS" && !snapshot::has_zones(world, name_of(region)))
+        .map(|region| name_of(region).to_owned());
     if let (Some(region), Fate::Normal) = (bad_region, &world.fate) {
         // Azure takes the request and fails the replication: the version stays, Failed.
         world.fate = Fate::Fails(zrs_not_supported(&region));
@@ -72,8 +79,15 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     let location = call.text("location")?.to_owned();
     let mut body = Value::Object(call.body.clone());
     strip_nulls(&mut body);
-    let source = ["properties.storageProfile.osDiskImage.source.id", "properties.storageProfile.source.id", "properties.storageProfile.source.virtualMachineId"];
-    let source = source.iter().find_map(|path| call.field(path).and_then(Value::as_str)).ok_or_else(|| ArmError::required("galleryImageVersion.properties.storageProfile"))?;
+    let source = [
+        "properties.storageProfile.osDiskImage.source.id",
+        "properties.storageProfile.source.id",
+        "properties.storageProfile.source.virtualMachineId",
+    ];
+    let source = source
+        .iter()
+        .find_map(|path| call.field(path).and_then(Value::as_str))
+        .ok_or_else(|| ArmError::required("galleryImageVersion.properties.storageProfile"))?;
     let source = source_of(world, call, id, source)?;
     fits(world, id, source)?;
     let profile = &mut body["properties"]["publishingProfile"];
@@ -81,9 +95,13 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
         *profile = json!({});
     }
     let given = |profile: &Value, name: &str, default: Value| profile.get(name).cloned().unwrap_or(default);
-    let (replicas, storage) = (given(profile, "replicaCount", json!(1)), given(profile, "storageAccountType", json!("Standard_LRS")));
+    let (replicas, storage) =
+        (given(profile, "replicaCount", json!(1)), given(profile, "storageAccountType", json!("Standard_LRS")));
     if !matches!(storage.as_str(), Some("Standard_LRS" | "Standard_ZRS" | "Premium_LRS")) {
-        return Err(ArmError::parameter("storageAccountType", format!("The value {storage} of parameter 'storageAccountType' is invalid.")));
+        return Err(ArmError::parameter(
+            "storageAccountType",
+            format!("The value {storage} of parameter 'storageAccountType' is invalid."),
+        ));
     }
     if profile.get("targetRegions").and_then(Value::as_array).is_none_or(Vec::is_empty) {
         profile["targetRegions"] = json!([{"name": location}]);
@@ -94,7 +112,8 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     profile["replicationMode"] = given(profile, "replicationMode", json!("Full"));
     profile["publishedDate"] = json!(world.now.to_string());
     complete_regions(world, profile)?;
-    body["properties"]["storageProfile"]["osDiskImage"]["sizeInGB"] = source.at("properties.diskSizeGB").cloned().unwrap_or(json!(30));
+    body["properties"]["storageProfile"]["osDiskImage"]["sizeInGB"] =
+        source.at("properties.diskSizeGB").cloned().unwrap_or(json!(30));
     let Value::Object(body) = body else { return Err(ArmError::required("properties")) };
     Ok(body)
 }
@@ -119,10 +138,15 @@ fn complete_regions(world: &World, profile: &mut Value) -> Result<(), ArmError> 
 }
 
 fn source_of<'a>(world: &'a World, call: &Call, id: &ResourceId, name: &str) -> Result<&'a Resource, ArmError> {
-    let parsed = ResourceId::parse(name).filter(|source| matches!(source.kind, Kind::Snapshot | Kind::Disk | Kind::Machine | Kind::Version));
-    let parsed = parsed.ok_or_else(|| ArmError::parameter("source", format!("'{name}' is not the id of something that an image can be made from.")))?;
+    let parsed = ResourceId::parse(name)
+        .filter(|source| matches!(source.kind, Kind::Snapshot | Kind::Disk | Kind::Machine | Kind::Version));
+    let parsed = parsed.ok_or_else(|| {
+        ArmError::parameter("source", format!("'{name}' is not the id of something that an image can be made from."))
+    })?;
     crate::arm::permission::linked(call, id, &format!("{}/read", parsed.kind.full()), name)?;
-    let source = world.resources.get(&parsed.key()).ok_or_else(|| ArmError::missing("ResourceNotFound", format!("The source '{name}' was not found.")).about("source"))?;
+    let source = world.resources.get(&parsed.key()).ok_or_else(|| {
+        ArmError::missing("ResourceNotFound", format!("The source '{name}' was not found.")).about("source")
+    })?;
     if source.state != State::Succeeded {
         let message = format!("The source '{name}' is in state {}; it must be Succeeded.", source.state.word());
         return Err(ArmError::conflict("OperationNotAllowed", message));
@@ -132,16 +156,26 @@ fn source_of<'a>(world: &'a World, call: &Call, id: &ResourceId, name: &str) -> 
 
 /// The source must be of the definition's generation, and a definition for Trusted Launch takes no snapshot as "supported".
 fn fits(world: &World, id: &ResourceId, source: &Resource) -> Result<(), ArmError> {
-    let Some(definition) = id.parent().and_then(|definition| world.resources.get(&definition.key())) else { return Ok(()) };
+    let Some(definition) = id.parent().and_then(|definition| world.resources.get(&definition.key())) else {
+        return Ok(());
+    };
     let of = |resource: &Resource| resource.text("properties.hyperVGeneration").unwrap_or("V1").to_owned();
     if matches!(source.id.kind, Kind::Snapshot | Kind::Disk) && of(definition) != of(source) {
-        let message = format!("The source '{}' is of Hyper-V generation {}, the image definition of {}.", source.id, of(source), of(definition));
+        let message = format!(
+            "The source '{}' is of Hyper-V generation {}, the image definition of {}.",
+            source.id,
+            of(source),
+            of(definition)
+        );
         return Err(ArmError::parameter("hyperVGeneration", message));
     }
     let features = definition.at("properties.features").and_then(Value::as_array).cloned().unwrap_or_default();
-    let supported = features.iter().any(|feature| feature["name"] == json!("SecurityType") && feature["value"] == json!("TrustedLaunchSupported"));
+    let supported = features
+        .iter()
+        .any(|feature| feature["name"] == json!("SecurityType") && feature["value"] == json!("TrustedLaunchSupported"));
     if supported && source.id.kind == Kind::Snapshot {
-        let message = "An image definition with security type TrustedLaunchSupported does not accept a snapshot as source.";
+        let message =
+            "An image definition with security type TrustedLaunchSupported does not accept a snapshot as source.";
         return Err(ArmError::bad("BadRequest", message).about("source"));
     }
     Ok(())
@@ -155,9 +189,15 @@ fn changed(world: &World, call: &Call, current: &Resource) -> Result<Map<String,
             return Err(ArmError::immutable(&format!("galleryImageVersion.{path}")));
         }
     }
-    if current.state == State::Failed && call.method == Method::PUT && call.field(&format!("{PROFILE}.storageAccountType")).is_some() {
+    if current.state == State::Failed
+        && call.method == Method::PUT
+        && call.field(&format!("{PROFILE}.storageAccountType")).is_some()
+    {
         // It has the name and cannot be made good by being written again: it must be deleted first.
-        let message = format!("The image version '{}' is in state Failed. Delete it before it is created again.", current.id.name());
+        let message = format!(
+            "The image version '{}' is in state Failed. Delete it before it is created again.",
+            current.id.name()
+        );
         return Err(ArmError::conflict("OperationNotAllowed", message));
     }
     let mut body = current.body.clone();
@@ -174,7 +214,9 @@ fn changed(world: &World, call: &Call, current: &Resource) -> Result<Map<String,
 /// Whether everything that `new` says is what `old` has. Ids compare without case.
 fn covers(old: &Value, new: &Value) -> bool {
     match (old, new) {
-        (Value::Object(old), Value::Object(new)) => new.iter().all(|(key, new)| new.is_null() || old.get(key).is_some_and(|old| covers(old, new))),
+        (Value::Object(old), Value::Object(new)) => {
+            new.iter().all(|(key, new)| new.is_null() || old.get(key).is_some_and(|old| covers(old, new)))
+        }
         (Value::String(old), Value::String(new)) => old.eq_ignore_ascii_case(new),
         _ => old == new,
     }
@@ -190,7 +232,8 @@ pub(crate) fn view(world: &World, version: &Resource, call: &Call) -> Value {
 }
 
 fn replication(world: &World, version: &Resource) -> Value {
-    let operation = version.operation.as_ref().and_then(|id| world.operations.get(id)).filter(|_| version.state == State::Creating);
+    let operation =
+        version.operation.as_ref().and_then(|id| world.operations.get(id)).filter(|_| version.state == State::Creating);
     let progress = operation.map_or(100, |operation| {
         let whole = operation.ends.duration_since(operation.started).as_secs_f64().max(f64::MIN_POSITIVE);
         let share = world.now.duration_since(operation.started).as_secs_f64() / whole;

@@ -272,6 +272,3 @@ fn keys(key: &Key) -> Value {
         "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": token::ALGORITHM, "kid": key.id(), "x": URL_SAFE_NO_PAD.encode(key.public()),
     }]})
 }
-
-#[cfg(test)]
-mod tests;

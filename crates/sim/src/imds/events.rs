@@ -2,11 +2,18 @@
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
+use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Caller, Refusal, document};
 use crate::sim::State;
+use crate::world::vm::{Events, Vm};
+
+/// The kinds of event and the least notice that Azure promises for each.
+const NOTICE: [(&str, i64); 5] =
+    [("Freeze", 900), ("Reboot", 900), ("Redeploy", 600), ("Preempt", 30), ("Terminate", 300)];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -20,10 +27,14 @@ struct Start {
     event_id: String,
 }
 
+/// `/metadata/scheduledevents`.
 pub(super) fn answer(state: &mut State, caller: &Caller, request: &Request<Bytes>) -> Result<Response<Bytes>, Refusal> {
-    let events =
-        state.world.resources.get(&caller.key).and_then(|resource| resource.vm.as_ref()).map(|vm| vm.events.clone());
-    let events = events.ok_or_else(|| Refusal::not_found("Not found"))?;
+    let now = state.world.now;
+    let events = &vm(state, caller)?.events;
+    if events.list.iter().any(|event| is_due(event, now)) {
+        start(&mut vm_mut(state, caller)?.events, |event| is_due(event, now));
+    }
+    let events = &vm(state, caller)?.events;
     if request.method() == Method::GET {
         return Ok(document(&json!({"DocumentIncarnation": events.incarnation, "Events": events.list})));
     }
@@ -34,18 +45,72 @@ pub(super) fn answer(state: &mut State, caller: &Caller, request: &Request<Bytes
     if let Some(unknown) = consent.start_requests.iter().find(|start| !known(start)) {
         return Err(Refusal::bad(format!("Bad request. There is no event with the EventId '{}'", unknown.event_id)));
     }
-    let starts = |event: &serde_json::Value| {
-        event["EventStatus"] != "Started"
-            && consent.start_requests.iter().any(|start| event["EventId"] == start.event_id)
+    let meant = |event: &Value| {
+        is_scheduled(event) && consent.start_requests.iter().any(|start| event["EventId"] == start.event_id)
     };
-    if events.list.iter().any(starts)
-        && let Some(vm) = state.world.resources.get_mut(&caller.key).and_then(|resource| resource.vm.as_mut())
-    {
-        vm.events.incarnation += 1;
-        for event in vm.events.list.iter_mut().filter(|event| starts(event)) {
-            event["EventStatus"] = json!("Started");
-            event["NotBefore"] = json!("");
-        }
+    if events.list.iter().any(meant) {
+        start(&mut vm_mut(state, caller)?.events, meant);
     }
     Ok(Response::new(Bytes::new()))
+}
+
+/// Plans an event of a kind for the machine, with the notice that Azure gives. `None` for a kind that Azure does not have.
+pub(super) fn plan(state: &mut State, caller: &Caller, kind: &str) -> Result<Option<Value>, Refusal> {
+    let Some((kind, notice)) = NOTICE.into_iter().find(|(known, _)| *known == kind) else { return Ok(None) };
+    let at = state.world.now + SignedDuration::from_secs(notice);
+    let not_before = DateTimePrinter::new().timestamp_to_rfc9110_string(&at).unwrap_or_default();
+    let id = state.world.meta.ids.uuid().to_uppercase();
+    let vm = vm_mut(state, caller)?;
+    let event = json!({
+        "EventId": id,
+        "EventStatus": "Scheduled",
+        "EventType": kind,
+        "ResourceType": "VirtualMachine",
+        "Resources": [vm.name],
+        "NotBefore": not_before,
+        "Description": "",
+        "EventSource": "Platform",
+        "DurationInSeconds": if kind == "Freeze" { 5 } else { -1 },
+    });
+    vm.events.list.push(event.clone());
+    vm.events.incarnation += 1;
+    Ok(Some(event))
+}
+
+/// All events of the machine are over.
+pub(super) fn end(state: &mut State, caller: &Caller) -> Result<(), Refusal> {
+    if !vm(state, caller)?.events.list.is_empty() {
+        let events = &mut vm_mut(state, caller)?.events;
+        events.list.clear();
+        events.incarnation += 1;
+    }
+    Ok(())
+}
+
+fn vm<'a>(state: &'a State, caller: &Caller) -> Result<&'a Vm, Refusal> {
+    let vm = state.world.resources.get(&caller.key).and_then(|resource| resource.vm.as_ref());
+    vm.ok_or_else(|| Refusal::not_found("Not found"))
+}
+
+fn vm_mut<'a>(state: &'a mut State, caller: &Caller) -> Result<&'a mut Vm, Refusal> {
+    let vm = state.world.resources.get_mut(&caller.key).and_then(|resource| resource.vm.as_mut());
+    vm.ok_or_else(|| Refusal::not_found("Not found"))
+}
+
+fn is_scheduled(event: &Value) -> bool {
+    event["EventStatus"] == "Scheduled"
+}
+
+/// Its notice has run out: it starts, with consent or without.
+fn is_due(event: &Value, now: Timestamp) -> bool {
+    let at = event["NotBefore"].as_str().and_then(|text| DateTimeParser::new().parse_timestamp(text).ok());
+    is_scheduled(event) && at.is_some_and(|at| at <= now)
+}
+
+fn start(events: &mut Events, which: impl Fn(&Value) -> bool) {
+    events.incarnation += 1;
+    for event in events.list.iter_mut().filter(|event| which(event)) {
+        event["EventStatus"] = json!("Started");
+        event["NotBefore"] = json!("");
+    }
 }

@@ -1,6 +1,7 @@
 //! The metadata service of a machine.
 
 mod caller;
+mod control;
 mod events;
 mod identity;
 mod instance;
@@ -108,6 +109,9 @@ pub(crate) fn answer(state: &mut State, peer: Option<IpAddr>, request: &Request<
         Ok(caller) => caller,
         Err(message) => return Refusal::not_found(message).respond(false),
     };
+    if let Some(result) = control::answer(state, &caller, request) {
+        return result.unwrap_or_else(|refusal| refusal.respond(false));
+    }
     let oauth = caller.path.starts_with("/metadata/identity/");
     serve(state, &caller, request).unwrap_or_else(|refusal| refusal.respond(oauth))
 }
@@ -192,6 +196,3 @@ fn only(request: &Request<Bytes>, methods: &[Method]) -> Result<(), Refusal> {
     let message = format!("Method not allowed: {}", request.method());
     Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message))
 }
-
-#[cfg(test)]
-mod tests;

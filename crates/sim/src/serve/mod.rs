@@ -109,6 +109,3 @@ async fn bind(address: SocketAddr, what: &'static str) -> Result<(TcpListener, S
     let bound = listener.local_addr().map_err(fail)?;
     Ok((listener, bound))
 }
-
-#[cfg(test)]
-mod tests;

@@ -168,6 +168,3 @@ fn speaks(request: &Request<Bytes>) -> Result<(), Refusal> {
         ))),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -22,7 +22,14 @@ impl Ids {
         let (high, low) = (self.number(), self.number());
         let high = (high & !0xf000) | 0x4000;
         let low = (low & (u64::MAX >> 2)) | (1 << 63);
-        format!("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xffff, high & 0xffff, low >> 48, low & 0xffff_ffff_ffff)
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xffff,
+            low >> 48,
+            low & 0xffff_ffff_ffff
+        )
     }
 }
 

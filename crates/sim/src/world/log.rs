@@ -172,13 +172,18 @@ fn take<T: Serialize>(table: char, records: &mut Table<T>, into: &mut Vec<Change
 
 fn encode(world: &World, changes: &[Change]) -> Vec<u8> {
     let changes = changes.iter().map(|(table, key, record)| (*table, key.clone(), record.as_deref())).collect();
-    let mut line = serde_json::to_vec(&Line { now: world.now, meta: world.meta.clone(), changes }).expect("a line has text keys only");
+    let mut line = serde_json::to_vec(&Line { now: world.now, meta: world.meta.clone(), changes })
+        .expect("a line has text keys only");
     line.push(b'\n');
     line
 }
 
 fn replay(world: &mut World, text: &str) -> Result<(), serde_json::Error> {
-    fn put<T: for<'a> Deserialize<'a>>(table: &mut Table<T>, key: String, record: Option<&RawValue>) -> Result<(), serde_json::Error> {
+    fn put<T: for<'a> Deserialize<'a>>(
+        table: &mut Table<T>,
+        key: String,
+        record: Option<&RawValue>,
+    ) -> Result<(), serde_json::Error> {
         table.restore(key, record.map(|raw| serde_json::from_str(raw.get())).transpose()?);
         Ok(())
     }

@@ -110,7 +110,10 @@ impl World {
         self.resources
             .iter()
             .find(|(_, resource)| {
-                resource.vm.as_ref().is_some_and(|vm| vm.name.eq_ignore_ascii_case(name) || vm.computer_name.eq_ignore_ascii_case(name))
+                resource
+                    .vm
+                    .as_ref()
+                    .is_some_and(|vm| vm.name.eq_ignore_ascii_case(name) || vm.computer_name.eq_ignore_ascii_case(name))
             })
             .map(|(key, _)| key)
     }
@@ -147,12 +150,19 @@ impl World {
     /// The children of a resource of one kind, in key order.
     pub(crate) fn children(&self, parent: &ResourceId, kind: Kind) -> Vec<&Resource> {
         let prefix = parent.child(kind, "").key();
-        self.resources.below(&prefix).map(|(_, resource)| resource).filter(|resource| resource.id.kind == kind).collect()
+        self.resources
+            .below(&prefix)
+            .map(|(_, resource)| resource)
+            .filter(|resource| resource.id.kind == kind)
+            .collect()
     }
 
     /// Restores the books after the tables were filled from a log.
     pub(crate) fn index(&mut self) {
-        self.addresses =
-            self.resources.iter().filter_map(|(key, resource)| resource.vm.as_ref().map(|vm| (vm.address, key.to_owned()))).collect();
+        self.addresses = self
+            .resources
+            .iter()
+            .filter_map(|(key, resource)| resource.vm.as_ref().map(|vm| (vm.address, key.to_owned())))
+            .collect();
     }
 }

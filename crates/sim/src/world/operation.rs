@@ -65,9 +65,14 @@ pub(crate) struct Event {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum What {
-    Finish { operation: String },
+    Finish {
+        operation: String,
+    },
     /// One step of an operation that takes several; it does not happen when the operation is to fail.
-    Step { operation: String, effect: Effect },
+    Step {
+        operation: String,
+        effect: Effect,
+    },
     /// A machine's boot has come to its end: nothing to do, but the clock of an instant world goes there.
     Booted,
 }
@@ -102,8 +107,13 @@ impl World {
         let Some(operation) = resource.operation.as_ref().and_then(|id| self.operations.get(id)) else { return Ok(()) };
         let name = resource.id.name();
         let what = match resource.state {
-            State::Deleting => format!("Operation is not allowed on resource '{name}' since it is marked for deletion."),
-            _ => format!("Another operation is in progress on resource '{name}'; it started at {}. Retry when it has ended.", operation.started),
+            State::Deleting => {
+                format!("Operation is not allowed on resource '{name}' since it is marked for deletion.")
+            }
+            _ => format!(
+                "Another operation is in progress on resource '{name}'; it started at {}. Retry when it has ended.",
+                operation.started
+            ),
         };
         Err(ArmError::conflict("OperationNotAllowed", what))
     }
@@ -148,7 +158,8 @@ impl World {
         self.meta = meta;
         if let Some(operation) = operation {
             self.at(operation.ends, What::Finish { operation: operation.id.clone() });
-            self.operations.insert(operation.id.clone(), Operation { holds: Vec::new(), effects: Vec::new(), ..operation });
+            self.operations
+                .insert(operation.id.clone(), Operation { holds: Vec::new(), effects: Vec::new(), ..operation });
         }
     }
 
@@ -162,7 +173,8 @@ impl World {
         match what {
             What::Booted => {}
             What::Step { operation, effect } => {
-                let works = self.operations.get(&operation).is_some_and(|operation| !matches!(operation.fate, Fate::Fails(_)));
+                let works =
+                    self.operations.get(&operation).is_some_and(|operation| !matches!(operation.fate, Fate::Fails(_)));
                 if works {
                     self.apply(effect);
                 }
@@ -177,8 +189,11 @@ impl World {
             Fate::Normal => Ok(()),
             Fate::FailsAfterAll(error) | Fate::Fails(error) => Err(error.clone()),
         });
-        let (fails, holds, effects) =
-            (matches!(operation.fate, Fate::Fails(_)), std::mem::take(&mut operation.holds), std::mem::take(&mut operation.effects));
+        let (fails, holds, effects) = (
+            matches!(operation.fate, Fate::Fails(_)),
+            std::mem::take(&mut operation.holds),
+            std::mem::take(&mut operation.effects),
+        );
         for key in &holds {
             if let Some(resource) = self.resources.get_mut(key)
                 && resource.operation.as_deref() == Some(id)
@@ -221,7 +236,8 @@ impl World {
             Effect::Remove(key) => self.remove(&key),
             Effect::RemoveGroup(key) => {
                 self.groups.remove(&key);
-                let inside: Vec<String> = self.resources.below(&format!("{key}/")).map(|(key, _)| key.to_owned()).collect();
+                let inside: Vec<String> =
+                    self.resources.below(&format!("{key}/")).map(|(key, _)| key.to_owned()).collect();
                 inside.iter().for_each(|key| self.remove(key));
             }
             Effect::PowerOn(key) => self.power_on(&key),

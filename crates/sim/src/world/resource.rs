@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn a_patch_changes_its_leaves_and_replaces_an_image_reference_whole() {
-        let mut body = json!({"a": {"b": 1, "c": 2}, "imageReference": {"publisher": "P", "sku": "s"}, "tags": {"x": "1"}});
+        let mut body =
+            json!({"a": {"b": 1, "c": 2}, "imageReference": {"publisher": "P", "sku": "s"}, "tags": {"x": "1"}});
         let patch = json!({"a": {"b": 3}, "imageReference": {"id": "I", "sku": null}, "tags": {"x": null, "y": "2"}});
         merge(body.as_object_mut().expect("object"), patch.as_object().expect("object"));
         assert_eq!(body, json!({"a": {"b": 3, "c": 2}, "imageReference": {"id": "I"}, "tags": {"y": "2"}}));

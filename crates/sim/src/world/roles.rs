@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn what_is_taken_away_is_not_granted() {
-        let caller = Principal { actions: vec!["*".into()], not_actions: vec!["*/delete".into()], ..Principal::default() };
+        let caller =
+            Principal { actions: vec!["*".into()], not_actions: vec!["*/delete".into()], ..Principal::default() };
         assert!(caller.may("Microsoft.Compute/disks/write"));
         assert!(!caller.may("Microsoft.Compute/disks/delete"));
     }

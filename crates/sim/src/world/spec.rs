@@ -257,7 +257,12 @@ impl Default for WorldSpec {
             foreign_subscriptions: Vec::new(),
             resource_group: "kubernetes-westus2-17813".to_owned(),
             location: "westus2".to_owned(),
-            regions: vec![region("westus2", true), region("eastus", true), region("westeurope", true), region("westcentralus", false)],
+            regions: vec![
+                region("westus2", true),
+                region("eastus", true),
+                region("westeurope", true),
+                region("westcentralus", false),
+            ],
             clients: vec![Client {
                 client_id: "a7d2e1b4-93c6-4e5f-8a1b-6c5d4e3f2a01".to_owned(),
                 client_secret: "embedded-azure-is-not-a-secret".to_owned(),
@@ -295,10 +300,15 @@ fn default_pool() -> PoolSpec {
         size: default_size(),
         upgrade_policy: manual(),
         image: default_image(),
-        custom_data: Some("#cloud-config\nwrite_files:\n- path: /opt/azure/containers/provision.sh\n  content: exit 0\n".to_owned()),
+        custom_data: Some(
+            "#cloud-config\nwrite_files:\n- path: /opt/azure/containers/provision.sh\n  content: exit 0\n".to_owned(),
+        ),
         user_data: None,
         extensions: vec![script, extension("computeAksLinuxBilling", "Microsoft.AKS", "Compute.AKS.Linux.Billing")],
-        tags: BTreeMap::from([("creationSource".to_owned(), "aksengine-k8s-agentpool1".to_owned()), ("poolName".to_owned(), "agentpool1".to_owned())]),
+        tags: BTreeMap::from([
+            ("creationSource".to_owned(), "aksengine-k8s-agentpool1".to_owned()),
+            ("poolName".to_owned(), "agentpool1".to_owned()),
+        ]),
         properties: Map::new(),
     }
 }
@@ -333,13 +343,22 @@ impl WorldSpec {
                 && pool.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
                 && pool.name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
             if !name_fits {
-                return Err(format!("pools[{index}].name: `{}` must be 1 to 64 letters, digits, - or _, and start with a letter or digit", pool.name));
+                return Err(format!(
+                    "pools[{index}].name: `{}` must be 1 to 64 letters, digits, - or _, and start with a letter or digit",
+                    pool.name
+                ));
             }
             if pool.capacity > 1_000 {
-                return Err(format!("pools[{index}].capacity: {} is more than the 1000 instances that a scale set can have", pool.capacity));
+                return Err(format!(
+                    "pools[{index}].capacity: {} is more than the 1000 instances that a scale set can have",
+                    pool.capacity
+                ));
             }
             if !["Manual", "Automatic", "Rolling"].contains(&pool.upgrade_policy.as_str()) {
-                return Err(format!("pools[{index}].upgradePolicy: `{}` is none of Manual, Automatic, Rolling", pool.upgrade_policy));
+                return Err(format!(
+                    "pools[{index}].upgradePolicy: `{}` is none of Manual, Automatic, Rolling",
+                    pool.upgrade_policy
+                ));
             }
         }
         Ok(())
@@ -352,7 +371,8 @@ mod tests {
 
     #[test]
     fn a_wrong_key_is_named_with_its_place() {
-        let error = WorldSpec::parse("w.yaml", "location: westus2\npools:\n- name: a\n  capcity: 3\n").expect_err("a typo");
+        let error =
+            WorldSpec::parse("w.yaml", "location: westus2\npools:\n- name: a\n  capcity: 3\n").expect_err("a typo");
         assert!(error.contains("w.yaml") && error.contains("capcity") && error.contains('4'), "{error}");
     }
 
