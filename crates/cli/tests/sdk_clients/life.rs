@@ -1,8 +1,6 @@
-//! The official SDK for Python drives the whole life of a pool and its image.
+//! The whole life of a pool and its image.
 
-mod azure;
-
-use azure::Azure;
+use crate::azure::Azure;
 
 #[test]
 fn the_sdk_drives_the_whole_life_of_a_pool_and_its_image() {

@@ -1,0 +1,24 @@
+//! Playing a scenario of the Python SDK.
+
+use testkit::Finished;
+
+use crate::azure::{Azure, Running, repository};
+
+impl Azure {
+    /// Starts it and plays a scenario: a function of a module in `tests/python`.
+    #[track_caller]
+    pub(crate) fn plays(self, module: &str, scenario: &str) {
+        self.start().plays(module, scenario, &[]);
+    }
+}
+
+impl Running {
+    /// Plays a scenario, with more variables.
+    #[track_caller]
+    pub(crate) fn plays(&self, module: &str, scenario: &str, variables: &[(&str, &str)]) -> Finished {
+        let ready = self.sim.ready().to_string();
+        let mut all = vec![("KILN_SIM", ready.as_str()), ("REQUESTS_CA_BUNDLE", self.sim.key("caFile"))];
+        all.extend_from_slice(variables);
+        testkit::python(&repository().join("tests/python/scenario.py"), &[module, scenario], &all)
+    }
+}
