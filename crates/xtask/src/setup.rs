@@ -89,8 +89,8 @@ fn install_crate(package: &str, version: &str, root: &Path, build: &Path) -> Com
     let mut command = cargo(root);
     command
         .args(["install", package, "--version", version, "--locked", "--no-default-features", "--profile", "dev"])
-        // A quarter of the machine: the workspace compiles at the same time, and its tests come first.
-        .args(["--jobs", &(cores / 4).max(1).to_string()])
+        // Low priority keeps it out of the way of the workspace's own build; the bound is for memory.
+        .args(["--jobs", &cores.min(4).to_string()])
         .arg("--root")
         .arg(root)
         .arg("--target-dir")
@@ -99,10 +99,10 @@ fn install_crate(package: &str, version: &str, root: &Path, build: &Path) -> Com
     command
 }
 
-/// The same command at low priority.
+/// The same command at lower priority: little enough that a machine busy with other things still gets it done.
 fn quietly(command: &Command) -> Command {
     let mut nice = Command::new("nice");
-    nice.args(["-n", "10"]).arg(command.get_program()).args(command.get_args());
+    nice.args(["-n", "5"]).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
         nice.current_dir(folder);
     }
