@@ -100,7 +100,8 @@ pub(crate) fn authenticate(state: &State, headers: &HeaderMap) -> Result<Princip
         return Err(refuse("InvalidAuthenticationTokenAudience", message, "invalid_token"));
     }
     if claims.exp <= state.wall.as_second() || claims.issued() < state.tokens_from {
-        let ends = Timestamp::from_second(claims.exp).unwrap_or(state.wall).min(state.tokens_from.max(claims.issued()));
+        let told = Timestamp::from_second(claims.exp).unwrap_or(state.wall);
+        let ends = if claims.issued() < state.tokens_from { told.min(state.tokens_from) } else { told };
         return Err(refuse("ExpiredAuthenticationToken", expiry(ends, state.wall), "invalid_token"));
     }
     principal(spec, &claims.appid)
