@@ -31,7 +31,7 @@ pub enum Ring {
 use Ring::{Base, Driver, Edge, Port, Program, Pure, Tool, World};
 
 /// The ring of every crate, those of the design that are still to come too.
-pub const TABLE: [(&str, Ring); 23] = [
+pub const TABLE: [(&str, Ring); 24] = [
     ("kiln-api", Pure),
     ("kiln-contracts", Pure),
     ("kiln-bootstrap", Pure),
@@ -48,6 +48,7 @@ pub const TABLE: [(&str, Ring); 23] = [
     ("kiln-host", Edge),
     ("kiln-node-client", Edge),
     ("kiln-operate", Driver),
+    ("kiln-keep", World),
     ("kiln-sim", World),
     ("kiln-sim-kube", World),
     ("kiln", Program),

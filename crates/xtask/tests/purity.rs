@@ -43,6 +43,12 @@ fn plant(copy: &TempDir, manifest: &str, section: &str, line: &str) {
     fs::write(&path, text).unwrap();
 }
 
+/// The breaches of a copy that the tree itself does not have.
+fn new_breaches(copy: &TempDir) -> Vec<Breach> {
+    let old = breaches(&root());
+    breaches(copy.path()).into_iter().filter(|breach| !old.contains(breach)).collect()
+}
+
 #[test]
 fn every_crate_is_in_its_ring_and_uses_only_what_its_ring_may() {
     let breaches = breaches(&root());
@@ -59,8 +65,8 @@ fn the_purity_check_looks_at_the_whole_tree_of_a_crate() {
 }
 
 #[test]
-fn the_copy_without_a_planted_breach_is_clean() {
-    assert_eq!(breaches(copy().path()), []);
+fn the_copy_without_a_planted_breach_has_none_of_its_own() {
+    assert_eq!(new_breaches(&copy()), []);
 }
 
 #[test]
@@ -68,14 +74,14 @@ fn a_pure_crate_that_gains_tokio_is_caught() {
     let copy = copy();
     plant(&copy, "crates/prototype/Cargo.toml", "[dependencies]", "tokio = { workspace = true }");
     let expected = Breach::Impure { name: "kiln-prototype".to_owned(), contains: "tokio".to_owned() };
-    assert_eq!(breaches(copy.path()), [expected]);
+    assert_eq!(new_breaches(&copy), [expected]);
 }
 
 #[test]
 fn the_port_crate_that_gains_a_client_is_caught_with_everything_that_comes_along() {
     let copy = copy();
     plant(&copy, "crates/cloud/Cargo.toml", "[dependencies]", "azure_core = { workspace = true }");
-    let breaches = breaches(copy.path());
+    let breaches = new_breaches(&copy);
     for contains in ["azure_core", "tokio"] {
         let expected = Breach::Impure { name: "kiln-cloud".to_owned(), contains: contains.to_owned() };
         assert!(breaches.contains(&expected), "{breaches:?}");
@@ -86,7 +92,7 @@ fn the_port_crate_that_gains_a_client_is_caught_with_everything_that_comes_along
 fn a_pure_crate_may_use_tokio_in_its_tests() {
     let copy = copy();
     plant(&copy, "crates/prototype/Cargo.toml", "[dev-dependencies]", "tokio = { workspace = true }");
-    assert_eq!(breaches(copy.path()), []);
+    assert_eq!(new_breaches(&copy), []);
 }
 
 #[test]
@@ -94,7 +100,7 @@ fn a_pure_crate_that_gains_an_edge_is_caught_even_when_it_is_optional() {
     let copy = copy();
     plant(&copy, "crates/prototype/Cargo.toml", "[dependencies]", "kiln-azure = { workspace = true, optional = true }");
     let expected = Breach::Direction { from: "kiln-prototype".to_owned(), to: "kiln-azure".to_owned() };
-    assert_eq!(breaches(copy.path()), [expected]);
+    assert_eq!(new_breaches(&copy), [expected]);
 }
 
 #[test]
@@ -102,7 +108,7 @@ fn the_simulator_may_not_share_code_with_our_client() {
     let copy = copy();
     plant(&copy, "crates/sim/Cargo.toml", "[dependencies]", "kiln-azure = { workspace = true }");
     let expected = Breach::Direction { from: "kiln-sim".to_owned(), to: "kiln-azure".to_owned() };
-    assert_eq!(breaches(copy.path()), [expected]);
+    assert_eq!(new_breaches(&copy), [expected]);
 }
 
 #[test]
@@ -111,7 +117,7 @@ fn a_crate_without_a_ring_is_caught() {
     let manifest = copy.path().join("crates/tls/Cargo.toml");
     let text = fs::read_to_string(&manifest).unwrap().replace("\"kiln-tls\"", "\"kiln-newcomer\"");
     fs::write(&manifest, text).unwrap();
-    let workspace = Workspace::load(copy.path());
     // Members that named the crate no longer resolve; cargo describes manifests all the same.
-    assert_eq!(rings::misplaced(&workspace.unwrap()), [Breach::Unplaced("kiln-newcomer".to_owned())]);
+    let breaches = rings::misplaced(&Workspace::load(copy.path()).unwrap());
+    assert!(breaches.contains(&Breach::Unplaced("kiln-newcomer".to_owned())), "{breaches:?}");
 }
