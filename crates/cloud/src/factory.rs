@@ -88,11 +88,11 @@ pub trait Factory: Send + Sync {
     /// Makes a line in a gallery that exists.
     fn create_line(&self, line: &ImageLine) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Sets all tags of a line.
+    /// Adds or changes tags of a line; others stay. A tag is emptied, never removed: clouds differ in whether a write of tags replaces all.
     fn tag_line(
         &self,
-        line: &LineName,
-        tags: &Tags,
+        line: &ImageLine,
+        changes: &Tags,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// All versions of a line, lowest number first; none where the line does not exist.
@@ -131,12 +131,11 @@ pub trait Factory: Send + Sync {
         extension: &str,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Sets all tags of a pool.
+    /// Adds or changes tags of a pool, given what it was when it was read; others stay, as with [`tag_line`](Factory::tag_line).
     fn tag_pool(
         &self,
-        pool: &PoolName,
-        tags: &Tags,
-        revision: &Revision,
+        pool: &Pool,
+        changes: &Tags,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// Makes the pool larger than it was when it was read. Repeated with the same reading it fails, so that it never adds twice.

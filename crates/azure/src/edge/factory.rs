@@ -82,8 +82,8 @@ impl Factory for Azure {
         Ok(self.put_line(line).await?.write())
     }
 
-    async fn tag_line(&self, line: &LineName, tags: &Tags) -> Result<OperationHandle, Error> {
-        Ok(self.patch_line_tags(line, tags).await?.write())
+    async fn tag_line(&self, line: &ImageLine, changes: &Tags) -> Result<OperationHandle, Error> {
+        Ok(self.patch_line_tags(line, changes).await?.write())
     }
 
     async fn versions(&self, line: &LineName) -> Result<Vec<ImageVersion>, Error> {
@@ -120,8 +120,8 @@ impl Factory for Azure {
         Ok(self.delete_extension(pool, extension).await?.write())
     }
 
-    async fn tag_pool(&self, pool: &PoolName, tags: &Tags, revision: &Revision) -> Result<OperationHandle, Error> {
-        Ok(self.patch_tags(pool, tags, revision).await?.write())
+    async fn tag_pool(&self, pool: &Pool, changes: &Tags) -> Result<OperationHandle, Error> {
+        Ok(self.patch_tags(pool, changes).await?.write())
     }
 
     async fn add_instances(&self, pool: &Pool, more: u32) -> Result<OperationHandle, Error> {

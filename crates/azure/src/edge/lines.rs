@@ -34,8 +34,9 @@ impl Azure {
         self.put(&line_id(&self.scope, &line.name)?, &DefinitionPut::of(line)).await
     }
 
-    pub(super) async fn patch_line_tags(&self, line: &LineName, tags: &Tags) -> Result<Handle, Error> {
-        let id = line_id(&self.scope, line)?;
-        self.arm.begin(&Call::patch(id.as_str(), Api::Gallery, &TagPatch { tags }), Kind::Write, id.as_str()).await
+    pub(super) async fn patch_line_tags(&self, line: &ImageLine, changes: &Tags) -> Result<Handle, Error> {
+        let id = line_id(&self.scope, &line.name)?;
+        let patch = TagPatch::of(&line.tags, changes);
+        self.arm.begin(&Call::patch(id.as_str(), Api::Gallery, &patch), Kind::Write, id.as_str()).await
     }
 }

@@ -35,9 +35,10 @@ impl Azure {
         self.patch_scale_set(&id, &RecipePatch::of(change, &self.scope)?, seen).await
     }
 
-    pub(super) async fn patch_tags(&self, pool: &PoolName, tags: &Tags, seen: &Revision) -> Result<Handle, Error> {
-        let id = self.scale_set(pool)?;
-        self.patch_scale_set(&id, &TagPatch { tags }, seen).await
+    pub(super) async fn patch_tags(&self, pool: &Pool, changes: &Tags) -> Result<Handle, Error> {
+        let id = self.scale_set(&pool.name)?;
+        let seen = pool.revision.as_ref().ok_or_else(|| lacking(&id)("etag"))?;
+        self.patch_scale_set(&id, &TagPatch::of(&pool.tags, changes), seen).await
     }
 
     pub(super) async fn patch_capacity(&self, pool: &Pool, more: u32) -> Result<Handle, Error> {

@@ -9,8 +9,17 @@ use super::image_reference::ImageReference;
 use crate::arm::{BadResourceId, Scope};
 
 #[derive(Serialize)]
-pub(crate) struct TagPatch<'a> {
-    pub(crate) tags: &'a Tags,
+pub(crate) struct TagPatch {
+    tags: Tags,
+}
+
+impl TagPatch {
+    /// All tags go along: whether a patch of tags merges them or replaces them depends on the provider.
+    pub(crate) fn of(present: &Tags, changes: &Tags) -> Self {
+        let mut tags = present.clone();
+        tags.extend(changes.clone());
+        Self { tags }
+    }
 }
 
 #[derive(Serialize)]

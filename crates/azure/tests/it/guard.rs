@@ -36,8 +36,8 @@ async fn no_put_of_an_existing_scale_set_is_ever_on_the_wire() {
     let done = || json!({"name": "pool", "properties": {"provisioningState": "Succeeded"}});
     let script = Script::new([
         on("PATCH", "/virtualMachineScaleSets/pool").answers(200, &done()),
+        on("GET", "/virtualMachineScaleSets/pool").answers(200, &scale_set(&json!({"owner": "me"}))),
         on("PATCH", "/virtualMachineScaleSets/pool").answers(200, &done()),
-        on("GET", "/virtualMachineScaleSets/pool").answers(200, &scale_set(&json!({}))),
         on("PATCH", "/virtualMachineScaleSets/pool").answers(200, &done()),
         on("DELETE", "/virtualMachineScaleSets/pool/extensions/vmssCSE").answers(204, &json!(null)),
         on("GET", "/virtualMachineScaleSets/pool").answers(200, &scale_set(&json!({}))),
@@ -48,8 +48,8 @@ async fn no_put_of_an_existing_scale_set_is_ever_on_the_wire() {
     // Every verb that writes to a scale set.
     let change = RecipeChange { image: None, custom_data: Some(SecretText::new("x")) };
     azure.set_recipe(&pool, &change, &seen).await.unwrap();
-    azure.tag_pool(&pool, &Tags::new(), &seen).await.unwrap();
     let read = azure.describe_pool(&pool).await.unwrap();
+    azure.tag_pool(&read, &Tags::from([("kiln-run".to_owned(), "r1".to_owned())])).await.unwrap();
     azure.add_instances(&read, 2).await.unwrap();
     azure.remove_extension(&pool, "vmssCSE").await.unwrap();
     azure.try_one(&trial()).await.unwrap();
@@ -64,6 +64,11 @@ async fn no_put_of_an_existing_scale_set_is_ever_on_the_wire() {
             assert_eq!(asked.if_match.as_deref(), Some("\"1\""), "{}", asked.path);
         }
     }
+    assert_eq!(
+        script.asked()[2].body,
+        json!({"tags": {"owner": "me", "kiln-run": "r1"}}),
+        "tags that were there go along"
+    );
     assert_eq!(script.asked()[3].body, json!({"sku": {"capacity": 5}}));
 }
 

@@ -1,8 +1,13 @@
 //! The client against scripted answers and against the embedded Azure, in virtual time and without sockets.
 
+mod credentials;
+mod embedded;
+mod faults;
 mod guard;
+mod life;
 mod machines;
 mod operations;
+mod random;
 mod retries;
 mod script;
 mod tokens;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_azure::Error;
-use kiln_cloud::{CaptureName, ErrorClass, Factory, FactoryError, PoolName, PowerDown, Revision, Tags};
+use kiln_cloud::{CaptureName, ErrorClass, Factory, FactoryError, PoolName, PowerDown, RecipeChange, Revision};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -71,7 +71,8 @@ async fn a_core_limit_is_reported_and_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_somebody_else_overtook_is_never_repeated() {
     let script = Script::new([on("PATCH", "/virtualMachineScaleSets/pool").fails(412, "PreconditionFailed", "etag")]);
-    let error = azure(&script).tag_pool(&pool(), &Tags::new(), &Revision::new("\"1\"")).await.unwrap_err();
+    let error =
+        azure(&script).set_recipe(&pool(), &RecipeChange::default(), &Revision::new("\"1\"")).await.unwrap_err();
     assert!(error.precondition());
     assert_eq!(script.asked()[0].if_match.as_deref(), Some("\"1\""));
     script.done();
@@ -107,7 +108,8 @@ async fn an_error_carries_code_message_target_causes_and_correlation_id() {
     let script = Script::new([on("PATCH", "/virtualMachineScaleSets/pool")
         .answers(400, &body)
         .header("x-ms-correlation-request-id", "c-42")]);
-    let error = azure(&script).tag_pool(&pool(), &Tags::new(), &Revision::new("\"1\"")).await.unwrap_err();
+    let error =
+        azure(&script).set_recipe(&pool(), &RecipeChange::default(), &Revision::new("\"1\"")).await.unwrap_err();
     let Error::Answered { status, detail, class, correlation_id, attempts, .. } = &error else { panic!("{error}") };
     assert_eq!((*status, *class, *attempts), (400, ErrorClass::Invalid, 1));
     assert_eq!((detail.code.as_str(), detail.target.as_deref()), ("InvalidParameter", Some("vmSize")));

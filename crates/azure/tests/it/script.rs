@@ -137,11 +137,11 @@ impl HttpClient for Script {
 pub(crate) fn tokens() -> (Arc<Renewing>, Arc<AtomicUsize>) {
     let made = Arc::new(AtomicUsize::new(0));
     let counter = made.clone();
-    let make = move || {
+    let factory = move || {
         let number = counter.fetch_add(1, Ordering::SeqCst) + 1;
         Ok(Arc::new(OneToken(format!("token-{number}"))) as Arc<dyn TokenCredential>)
     };
-    (Arc::new(Renewing::new(make).unwrap()), made)
+    (Arc::new(Renewing::new(factory).unwrap()), made)
 }
 
 #[derive(Debug)]

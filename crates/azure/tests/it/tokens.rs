@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use kiln_cloud::{ErrorClass, Factory, FactoryError, Revision, Tags};
+use kiln_cloud::{ErrorClass, Factory, FactoryError, RecipeChange, Revision, SecretText};
 use serde_json::json;
 
 use crate::script::{Script, azure_as, on, tokens};
@@ -20,9 +20,9 @@ async fn a_token_that_expires_inside_an_operation_is_replaced_and_the_request_re
     ]);
     let (credential, made) = tokens();
     let azure = azure_as(&script, credential);
-    let tags = Tags::from([("a".to_owned(), "b".to_owned())]);
+    let change = RecipeChange { image: None, custom_data: Some(SecretText::new("x")) };
     for _ in 0..2 {
-        azure.tag_pool(&"pool".parse().unwrap(), &tags, &Revision::new("\"1\"")).await.unwrap();
+        azure.set_recipe(&"pool".parse().unwrap(), &change, &Revision::new("\"1\"")).await.unwrap();
     }
     let used: Vec<_> = script.asked().iter().map(|a| a.authorization.clone().unwrap()).collect();
     assert_eq!(used, ["Bearer token-1", "Bearer token-1", "Bearer token-2"]);

@@ -1,0 +1,281 @@
+//! The whole life of a pool and its image, through the engine's verbs, at Azure's own pace in virtual time.
+
+use std::time::Duration;
+
+use kiln_azure::Azure;
+use kiln_cloud::{
+    CaptureRequest, Factory, FactoryError, ImageLine, ImageSource, Instance, LineName, OperationHandle, OperationState,
+    Pool, PowerDown, PowerState, Protection, Provisioning, Publication, RecipeChange, SecretText, Storage, Tags, Trial,
+    TrialName, VersionNumber, VersionState,
+};
+use kiln_prototype::{names, node_name};
+use tokio::time::Instant;
+
+use crate::embedded::Embedded;
+
+struct Stage {
+    world: Embedded,
+    azure: Azure,
+    group: String,
+}
+
+impl Stage {
+    fn new(faults: &str) -> Self {
+        let world = Embedded::in_real_pace(faults);
+        let azure = world.azure();
+        let group = world.sim.spec().resource_group.clone();
+        Self { world, azure, group }
+    }
+
+    async fn pool(&self) -> Pool {
+        self.azure.describe_pool(&self.world.pool()).await.unwrap()
+    }
+
+    async fn donor(&self) -> Instance {
+        self.azure.describe_instance(&self.world.pool(), &"3".parse().unwrap()).await.unwrap()
+    }
+
+    fn line(&self) -> LineName {
+        names::line(&self.group, &self.world.pool()).unwrap()
+    }
+
+    async fn settle(&self, handle: OperationHandle) {
+        self.azure.settle(&handle).await.unwrap();
+    }
+
+    /// Gallery and line, with the donor's traits.
+    async fn make_line(&self) {
+        let pool = self.pool().await;
+        let disk = self.azure.os_disk(&self.donor().await).await.unwrap();
+        let gallery = names::new_gallery(&self.group, &pool.location).unwrap();
+        assert_eq!(self.azure.find_gallery(&gallery.name).await.unwrap(), None);
+        self.settle(self.azure.create_gallery(&gallery).await.unwrap()).await;
+        assert_eq!(self.azure.find_gallery(&gallery.name).await.unwrap(), Some(gallery));
+
+        let line = ImageLine {
+            name: self.line(),
+            location: pool.location,
+            generation: disk.generation,
+            architecture: disk.architecture,
+            security_type: disk.security_type,
+            identity: names::line_identity(&self.group, &pool.name),
+            plan: None,
+            tags: Tags::new(),
+        };
+        self.settle(self.azure.create_line(&line).await.unwrap()).await;
+        assert_eq!(self.azure.find_line(&line.name).await.unwrap(), Some(line));
+    }
+
+    async fn capture(&self) -> kiln_cloud::Capture {
+        let donor = self.donor().await;
+        let request = CaptureRequest {
+            name: names::capture(&self.world.pool()).unwrap(),
+            location: self.pool().await.location,
+            disk: donor.os_disk.clone().unwrap(),
+            tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), donor.node_name)]),
+        };
+        self.settle(self.azure.capture_os_disk(&request).await.unwrap()).await;
+        self.azure.find_capture(&request.name).await.unwrap().unwrap()
+    }
+
+    fn publication(&self, source: &str, storage: Storage) -> Publication {
+        let location = self.world.sim.spec().location.clone();
+        Publication {
+            line: self.line(),
+            number: day(),
+            location: location.clone(),
+            source: source.to_owned(),
+            regions: vec![location],
+            replicas: 3,
+            storage,
+            excluded: true,
+            disk_encryption_set: None,
+            tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), "node".to_owned())]),
+        }
+    }
+}
+
+fn day() -> VersionNumber {
+    names::version_of_day("2026-11-15T12:00:00Z".parse().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_is_read_with_its_recipe_and_its_nodes() {
+    let stage = Stage::new("");
+    let pool = stage.pool().await;
+    assert_eq!((pool.capacity, pool.provisioning.clone()), (10, Provisioning::Succeeded));
+    assert!(pool.revision.is_some());
+    let scripts: Vec<_> =
+        pool.recipe.extensions.iter().filter(|e| e.is_custom_script()).map(|e| e.name.as_str()).collect();
+    assert_eq!((pool.recipe.extensions.len(), scripts), (2, vec!["vmssCSE"]));
+    assert!(matches!(pool.recipe.image, ImageSource::Marketplace(_)));
+
+    let instances = stage.azure.instances(&pool.name).await.unwrap();
+    assert_eq!(instances.len(), 10);
+    for instance in &instances {
+        assert_eq!(node_name::node_of(&pool.name, &instance.id).unwrap(), instance.node_name);
+        assert!(instance.latest_model && instance.revision.is_some() && instance.os_disk.is_some(), "{instance:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_donor_is_held_copied_and_released() {
+    let stage = Stage::new("");
+    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let before = stage.donor().await;
+    let held = azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
+    assert_eq!(held.protection, Protection::FULL);
+    assert_ne!(held.revision, before.revision, "every write changes the revision");
+
+    let began = Instant::now();
+    stage.settle(azure.power_off(&pool, &held.id, PowerDown::KeepHardware).await.unwrap()).await;
+    assert!(began.elapsed() >= Duration::from_secs(183), "{:?}", began.elapsed());
+    assert_eq!(stage.donor().await.power, PowerState::Stopped);
+    let capture = stage.capture().await;
+    assert_eq!(capture.provisioning, Provisioning::Succeeded);
+    assert_eq!(capture.tags[names::BUILT_FROM_TAG], before.node_name);
+    stage.settle(azure.start(&pool, &held.id).await.unwrap()).await;
+
+    let running = stage.donor().await;
+    assert_eq!(running.power, PowerState::Running);
+    let released = azure.set_protection(&pool, &running, before.protection).await.unwrap();
+    assert_eq!((released.protection, released.vm_id), (before.protection, before.vm_id));
+
+    stage.settle(azure.delete_capture(&capture.name).await.unwrap()).await;
+    assert_eq!(azure.find_capture(&capture.name).await.unwrap(), None);
+    stage.settle(azure.delete_capture(&capture.name).await.unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn protection_and_user_data_keep_each_other_and_all_else() {
+    let stage = Stage::new("");
+    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let before = stage.donor().await;
+    let held = azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
+    let fed = azure.set_user_data(&pool, &held, b"first").await.unwrap();
+    assert_eq!(fed.protection, Protection::FULL, "user data keeps the protection");
+    let released = azure.set_protection(&pool, &fed, Protection::NONE).await.unwrap();
+    // Every put compares user data before and after; a last one shows that it was still there to be compared.
+    let fed_again = azure.set_user_data(&pool, &released, b"first").await.unwrap();
+    let rest = |i: &Instance| (i.node_name.clone(), i.vm_id.clone(), i.os_disk.clone(), i.runs.clone(), i.tags.clone());
+    assert_eq!(rest(&fed_again), rest(&before));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_somebody_else_wrote_is_not_put() {
+    let stage = Stage::new("");
+    let pool = stage.world.pool();
+    let old = stage.donor().await;
+    stage.azure.set_protection(&pool, &old, Protection::FULL).await.unwrap();
+    let error = stage.azure.set_user_data(&pool, &old, b"late").await.unwrap_err();
+    assert!(error.precondition(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_is_published_excluded_tried_included_used_and_pruned() {
+    let stage = Stage::new("");
+    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let (region, line) = (stage.world.sim.spec().location.clone(), stage.line());
+    stage.make_line().await;
+    assert_eq!(azure.versions(&line).await.unwrap(), []);
+    let capture = stage.capture().await;
+
+    // Published, watched by a second client that has nothing but the handle's text.
+    let handle = azure.publish(&stage.publication(&capture.id, Storage::ZoneRedundant)).await.unwrap();
+    let stored = serde_json::to_string(&handle).unwrap();
+    let second = stage.world.azure();
+    let handle: OperationHandle = serde_json::from_str(&stored).unwrap();
+    assert!(matches!(second.observe(&handle).await.unwrap(), OperationState::Running(_)));
+    tokio::time::sleep(Duration::from_mins(50)).await;
+    let creating = &second.versions(&line).await.unwrap()[0];
+    assert_eq!(creating.state, VersionState::Creating);
+    assert!(!creating.usable_in(&region));
+    second.settle(&handle).await.unwrap();
+    let made = azure.versions(&line).await.unwrap().remove(0);
+    assert_eq!(
+        (made.state.clone(), made.excluded, made.storage),
+        (VersionState::Succeeded, true, Some(Storage::ZoneRedundant))
+    );
+    assert!(!made.usable_in(&region));
+
+    // Tried: one instance of exactly this version, and no more.
+    let trial = Trial {
+        name: TrialName::of_run("r42").unwrap(),
+        pool: pool.clone(),
+        line: line.clone(),
+        number: day(),
+        tags: Tags::from([("kiln-run".to_owned(), "r42".to_owned())]),
+    };
+    stage.settle(azure.try_one(&trial).await.unwrap()).await;
+    let tried = azure.instances(trial.name.pool()).await.unwrap();
+    assert_eq!(tried.len(), 1);
+    assert_eq!(tried[0].runs, ImageSource::ExactVersion(line.clone(), day()));
+    let error = azure.try_one(&trial).await.unwrap_err();
+    assert!(error.precondition(), "a trial that exists is not put again: {error}");
+    stage.settle(azure.delete_trial(&trial.name).await.unwrap()).await;
+    assert!(azure.describe_pool(trial.name.pool()).await.unwrap_err().not_found());
+
+    // Included, used, stripped.
+    stage.settle(azure.set_excluded(&line, &day(), false).await.unwrap()).await;
+    assert!(azure.versions(&line).await.unwrap()[0].usable_in(&region));
+    let read = stage.pool().await;
+    let change = RecipeChange {
+        image: Some(ImageSource::Definition(line.clone())),
+        custom_data: Some(SecretText::new("#cloud-config\n")),
+    };
+    stage.settle(azure.set_recipe(&pool, &change, read.revision.as_ref().unwrap()).await.unwrap()).await;
+    let changed = stage.pool().await;
+    assert_eq!(changed.recipe.image, ImageSource::Definition(line.clone()));
+    assert_eq!(changed.recipe.extensions, read.recipe.extensions, "a patch keeps what it does not name");
+    stage.settle(azure.remove_extension(&pool, "vmssCSE").await.unwrap()).await;
+    let stripped = stage.pool().await;
+    assert_eq!(stripped.recipe.extensions.len(), 1);
+
+    // New nodes get the version; the old ones keep what they have.
+    stage.settle(azure.add_instances(&stripped, 1).await.unwrap()).await;
+    let instances = azure.instances(&pool).await.unwrap();
+    let new: Vec<_> = instances.iter().filter(|i| i.runs == ImageSource::ExactVersion(line.clone(), day())).collect();
+    assert_eq!((instances.len(), new.len()), (11, 1));
+    let id = new[0].id.clone();
+    stage.settle(azure.remove_instances(&pool, &[id]).await.unwrap()).await;
+    assert_eq!(azure.instances(&pool).await.unwrap().len(), 10);
+
+    let read = azure.find_line(&line).await.unwrap().unwrap();
+    stage.settle(azure.tag_line(&read, &Tags::from([("kiln-hold".to_owned(), "bad".to_owned())])).await.unwrap()).await;
+    assert_eq!(azure.find_line(&line).await.unwrap().unwrap().tags["kiln-hold"], "bad");
+    stage.settle(azure.delete_version(&line, &day()).await.unwrap()).await;
+    assert_eq!(azure.versions(&line).await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_tag_is_won_by_one_of_two() {
+    let stage = Stage::new("");
+    let read = stage.pool().await;
+    let tag = |run: &str| Tags::from([("kiln-run".to_owned(), run.to_owned())]);
+    stage.settle(stage.azure.tag_pool(&read, &tag("a")).await.unwrap()).await;
+    let error = stage.world.azure().tag_pool(&read, &tag("b")).await.unwrap_err();
+    assert!(error.precondition(), "{error}");
+    let after = stage.pool().await.tags;
+    assert_eq!((after["kiln-run"].as_str(), after.len()), ("a", read.tags.len() + 1), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_region_without_zones_gets_local_copies_after_the_failed_version_is_deleted() {
+    let stage = Stage::new(
+        "faults: [{kind: zrs-not-supported, method: PUT, type: Microsoft.Compute/galleries/images/versions}]",
+    );
+    stage.make_line().await;
+    let capture = stage.capture().await;
+    let mut begun = Vec::new();
+    let publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    let storage = stage
+        .azure
+        .publish_or_fall_back(&publication, |p, handle| begun.push((p.storage, handle.clone())))
+        .await
+        .unwrap();
+    assert_eq!(storage, Storage::Local);
+    assert_eq!(begun.iter().map(|(s, _)| *s).collect::<Vec<_>>(), [Storage::ZoneRedundant, Storage::Local]);
+    assert_eq!(stage.world.count("DELETE", "/versions/2026.11.15"), 1);
+    let version = &stage.azure.versions(&stage.line()).await.unwrap()[0];
+    assert_eq!((version.state.clone(), version.storage), (VersionState::Succeeded, Some(Storage::Local)));
+}
