@@ -1,6 +1,7 @@
 //! The operator's tool.
 
 mod completions;
+mod demo;
 mod failure;
 mod sim;
 
@@ -26,6 +27,8 @@ struct Kiln {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Watch a node become the image of the next one, in an embedded Azure
+    Demo(demo::Demo),
     /// An embedded Azure to try and test against
     #[command(subcommand)]
     Sim(Box<sim::Sim>),
@@ -35,6 +38,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Kiln::parse().command {
+        Command::Demo(command) => demo::run(&command, now()),
         Command::Sim(command) => sim::run(&command, &now),
         Command::Completions(command) => completions::run(&command),
     };

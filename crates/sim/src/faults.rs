@@ -94,7 +94,7 @@ pub enum Kind {
 
 impl Kind {
     /// What becomes of the operation that the request starts.
-    pub(crate) fn fate(&self) -> Fate {
+    pub(crate) fn fate(self) -> Fate {
         match self {
             Self::AppliedButFailed => Fate::FailsAfterAll(ArmError::new(
                 StatusCode::INTERNAL_SERVER_ERROR,

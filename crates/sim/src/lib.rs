@@ -19,7 +19,7 @@ mod world;
 
 pub use clock::Speed;
 pub use faults::{FaultPlan, Kind as FaultKind, Rule as FaultRule};
-pub use sim::{OpenError, Options, Reply, Sim};
+pub use sim::{OpenError, OperationView, Options, Reply, Sim};
 pub use world::log::LogError;
 pub use world::profile::{Profile, Stage, When};
 pub use world::spec::{

@@ -57,6 +57,19 @@ impl Options {
     }
 }
 
+/// A long operation as the world knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationView {
+    /// The resource that it is about.
+    pub target: String,
+    /// When it began, in world time.
+    pub started: Timestamp,
+    /// When it ends or ended.
+    pub ends: Timestamp,
+    /// Whether it failed; `None` while it runs.
+    pub failed: Option<bool>,
+}
+
 /// Why a world cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -171,6 +184,24 @@ impl Sim {
     /// World time after everything that is due.
     pub fn now(&self) -> Timestamp {
         self.turn().world.now
+    }
+
+    /// All long operations so far, in the order of their beginning.
+    pub fn operations(&self) -> Vec<OperationView> {
+        let state = self.turn();
+        let mut all: Vec<OperationView> = state
+            .world
+            .operations
+            .iter()
+            .map(|(_, operation)| OperationView {
+                target: operation.target.to_string(),
+                started: operation.started,
+                ends: operation.ends,
+                failed: operation.outcome.as_ref().map(Result::is_err),
+            })
+            .collect();
+        all.sort_by_key(|operation| operation.started);
+        all
     }
 
     /// The world's file, with all defaults filled in.

@@ -137,9 +137,9 @@ async fn the_two_429s_have_the_bodies_of_arm_and_of_compute() {
         "faults: [{kind: throttled-arm, method: GET, type: '*/snapshots'}, {kind: throttled-compute, method: GET, type: '*/disks'}]",
     );
     let arm = client.get(&client.compute("snapshots"), DISK);
-    assert_eq!((arm.status, arm.code(), arm.header("retry-after")), (429, "SubscriptionRequestsThrottled", "30"));
+    assert_eq!((arm.status, arm.code(), arm.header("retry-after")), (429, "SubscriptionRequestsThrottled", "1"));
     let compute = client.get(&client.compute("disks"), DISK);
-    assert_eq!((compute.status, compute.code(), compute.header("retry-after")), (429, "OperationNotAllowed", "30"));
+    assert_eq!((compute.status, compute.code(), compute.header("retry-after")), (429, "OperationNotAllowed", "1"));
     assert_eq!(compute.body["error"]["details"][0]["code"], "TooManyRequests");
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
         return Reply::Reset;
     }
     Reply::Answer(match result {
-        Ok(answer) => respond(state, &call, answer, headers),
+        Ok(answer) => respond(state, &call, &answer, headers),
         Err(error) => refuse(&error, headers),
     })
 }
@@ -75,7 +75,7 @@ fn prepare(state: &mut State, request: Request<Bytes>, call: &mut Call) -> Resul
         |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok()).map(str::to_owned);
     call.method = parts.method;
     call.base = format!("https://{host}");
-    call.path = parts.uri.path().to_owned();
+    parts.uri.path().clone_into(&mut call.path);
     call.query = Query::parse(parts.uri.query().unwrap_or_default());
     call.if_match = header(IF_MATCH);
     call.if_none_match = header(IF_NONE_MATCH);
@@ -128,12 +128,12 @@ fn handle(state: &mut State, call: &Call, target: &Target, fault: Option<Fault>)
                 && let Some(previous) =
                     state.world.resources.get(&id.key()).and_then(|resource| resource.previous.clone())
             {
-                return route::view(&state.world, &previous, call);
+                return Ok(route::view(&state.world, &previous, call));
             }
         }
         _ => {}
     }
-    state.world.fate = fault.as_ref().map_or(Fate::Normal, Fault::fate);
+    state.world.fate = fault.as_ref().map_or(Fate::Normal, |fault| fault.fate());
     let before = (fault == Some(Fault::SuccessButNotApplied)).then(|| state.world.clone());
     let handled = route::dispatch(state, call, target);
     let fate = std::mem::take(&mut state.world.fate);
@@ -157,7 +157,7 @@ fn throttled_for(state: &State) -> u32 {
     seconds
 }
 
-fn respond(state: &State, call: &Call, answer: Answer, mut headers: HeaderMap) -> Response<Bytes> {
+fn respond(state: &State, call: &Call, answer: &Answer, mut headers: HeaderMap) -> Response<Bytes> {
     let mut set = |name: http::HeaderName, value: &str| {
         if let Ok(value) = value.parse() {
             headers.insert(name, value);

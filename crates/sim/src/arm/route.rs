@@ -127,7 +127,7 @@ pub(crate) fn resource(world: &mut World, call: &Call, id: &ResourceId) -> Handl
         return match id.kind {
             Kind::ScaleSetExtension => extension::get(world, call, id),
             Kind::Subnet => network::get_subnet(world, id),
-            _ => view(world, world.resources.get(&id.key()).ok_or_else(|| not_found(id))?, call),
+            _ => read(world, id, call),
         };
     }
     precondition(call, id, world.resources.get(&id.key()))?;
@@ -163,8 +163,13 @@ fn verb(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> Handle
     }
 }
 
+/// What a read of this resource answers.
+pub(crate) fn read(world: &World, id: &ResourceId, call: &Call) -> Handled {
+    world.resources.get(&id.key()).map(|resource| view(world, resource, call)).ok_or_else(|| not_found(id))
+}
+
 /// A resource as clients read it.
-pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Handled {
+pub(super) fn view(world: &World, resource: &Resource, call: &Call) -> Answer {
     let body = match resource.id.kind {
         Kind::ScaleSet => scale_set::view(resource, call),
         Kind::Instance => instance::view(world, resource, call),
@@ -175,7 +180,7 @@ pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Handled {
         Kind::Version => version::view(world, resource, call),
         _ => Value::Object(resource.envelope()),
     };
-    Ok(Answer::ok(body).with_etag(resource.etag()))
+    Answer::ok(body).with_etag(resource.etag())
 }
 
 fn collection(
@@ -213,7 +218,7 @@ fn collection(
     if kind == Kind::Instance {
         found.sort_by_key(|resource| resource.id.name().parse::<u64>().unwrap_or(u64::MAX));
     }
-    page(world, call, &found, |resource| view(world, resource, call).map(|answer| answer.body.unwrap_or_default()))
+    page(world, call, &found, |resource| Ok(view(world, resource, call).body.unwrap_or_default()))
 }
 
 /// One page of a list, with the link to the next.

@@ -73,7 +73,7 @@ fn monitor(state: &State, call: &Call, operation: &Operation) -> Handled {
         None => Ok(Answer::empty(202).started(operation.id.clone())),
         Some(Err(error)) => Err(error.clone()),
         Some(Ok(())) => match state.world.resources.get(&operation.target.key()) {
-            Some(resource) if operation.returns_resource => route::view(&state.world, resource, call),
+            Some(resource) if operation.returns_resource => Ok(route::view(&state.world, resource, call)),
             _ => Ok(Answer::empty(204)),
         },
     }

@@ -141,7 +141,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
     world.put(id, body, State::Updating);
     let lasts = world.spec.profile.instance_update;
     let operation = world.begin(Begin::settling(id, lasts));
-    let answer = route::view(world, world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?, call)?;
+    let answer = route::read(world, id, call)?;
     Ok(Answer { status: if created { 202 } else { 200 }, ..answer }.started(operation))
 }
 

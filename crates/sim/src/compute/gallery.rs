@@ -76,7 +76,7 @@ pub(super) fn write_nested(world: &mut World, call: &Call, id: &ResourceId, nest
     let created = current.is_none();
     world.put(id, body, State::Updating);
     let operation = world.begin(Begin::settling(id, lasts));
-    let answer = route::view(world, world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?, call)?;
+    let answer = route::read(world, id, call)?;
     Ok(Answer { status: if created { 201 } else { 200 }, ..answer }.started(operation))
 }
 

@@ -208,7 +208,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
             }
             update(world, call, &key);
             let operation = world.begin(Begin::settling(id, world.spec.profile.instance_update));
-            let answer = route::view(world, world.resources.get(&key).ok_or_else(|| route::not_found(id))?, call)?;
+            let answer = route::read(world, id, call)?;
             Ok(answer.started(operation))
         }
         _ => Err(route::not_allowed(call)),

@@ -48,7 +48,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
                 }
             });
             let operation = world.begin(Begin::settling(id, world.spec.profile.instance_update));
-            let answer = route::view(world, world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?, call)?;
+            let answer = route::read(world, id, call)?;
             Ok(answer.started(operation))
         }
         (&Method::PATCH, None) => Err(route::not_found(id)),
@@ -107,7 +107,7 @@ fn create(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
     let lasts = allocate + power::boot_seconds(world, &key);
     let operation = world.begin(Begin::settling(id, lasts));
     world.step(&operation, seconds(allocate), Effect::PowerOn(key.clone()));
-    let answer = route::view(world, world.resources.get(&key).ok_or_else(|| route::not_found(id))?, call)?;
+    let answer = route::read(world, id, call)?;
     Ok(Answer { status: 201, ..answer }.started(operation))
 }
 

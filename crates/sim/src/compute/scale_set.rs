@@ -16,14 +16,14 @@ use crate::world::operation::{Begin, Effect};
 use crate::world::profile::seconds;
 use crate::world::resource::{Resource, State, merge, strip_nulls};
 
-/// What cannot be changed once a scale set is there.
-const IMMUTABLE: &[&str] = &[
-    "properties.orchestrationMode",
-    "properties.platformFaultDomainCount",
-    "properties.virtualMachineProfile.osProfile.adminUsername",
-    "properties.virtualMachineProfile.osProfile.computerNamePrefix",
-    "properties.virtualMachineProfile.priority",
-    "properties.virtualMachineProfile.storageProfile.osDisk.osType",
+/// What cannot be changed once a scale set is there, and what it is when unset.
+const IMMUTABLE: &[(&str, Option<&str>)] = &[
+    ("properties.orchestrationMode", Some("Uniform")),
+    ("properties.platformFaultDomainCount", None),
+    ("properties.virtualMachineProfile.osProfile.adminUsername", None),
+    ("properties.virtualMachineProfile.osProfile.computerNamePrefix", None),
+    ("properties.virtualMachineProfile.priority", Some("Regular")),
+    ("properties.virtualMachineProfile.storageProfile.osDisk.osType", None),
 ];
 
 /// Properties that Azure sets; what a client sends for them is ignored.
@@ -55,7 +55,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
     let body = checked(world, body, current)?;
     let created = current.is_none();
     let operation = set_model(world, id, body)?;
-    let answer = route::view(world, world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?, call)?;
+    let answer = route::read(world, id, call)?;
     Ok(Answer { status: if created { 201 } else { 200 }, ..answer }.started(operation))
 }
 
@@ -133,9 +133,9 @@ fn checked(
     }
     let properties = body.entry("properties").or_insert_with(|| json!({}));
     let Value::Object(properties) = properties else { return Err(ArmError::required("properties")) };
-    READ_ONLY.iter().for_each(|name| {
+    for name in READ_ONLY {
         properties.remove(*name);
-    });
+    }
     let value = Value::Object(body);
     let at = |path: &str| value.pointer(&format!("/{}", path.replace('.', "/")));
     let capacity = at("sku.capacity")
@@ -165,8 +165,9 @@ fn checked(
         instance::check_user_data(data)?;
     }
     if let Some(current) = current {
-        for path in IMMUTABLE {
-            if let (Some(old), Some(new)) = (current.at(path), at(path))
+        for (path, default) in IMMUTABLE {
+            let default = default.map(|value| json!(value));
+            if let (Some(old), Some(new)) = (current.at(path).or(default.as_ref()), at(path))
                 && old != new
             {
                 return Err(ArmError::immutable(path.strip_prefix("properties.").unwrap_or(path)));
@@ -274,9 +275,9 @@ pub(crate) fn view(resource: &Resource, call: &Call) -> Value {
         }
         profile.insert("timeCreated".to_owned(), json!(resource.created.to_string()));
         if let Some(os) = profile.get_mut("osProfile").and_then(Value::as_object_mut) {
-            HIDDEN_OF_OS_PROFILE.iter().for_each(|name| {
+            for name in HIDDEN_OF_OS_PROFILE {
                 os.remove(*name);
-            });
+            }
         }
     }
     if let Some(Value::Array(list)) = whole.pointer_mut("/properties/virtualMachineProfile/extensionProfile/extensions")

@@ -27,7 +27,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
     };
     world.put(id, body, State::Updating);
     let operation = world.begin(Begin::settling(id, world.spec.profile.snapshot));
-    let answer = route::view(world, world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?, call)?;
+    let answer = route::read(world, id, call)?;
     Ok(Answer { status: 202, ..answer }.started(operation))
 }
 

@@ -238,7 +238,9 @@ impl World {
                 self.groups.remove(&key);
                 let inside: Vec<String> =
                     self.resources.below(&format!("{key}/")).map(|(key, _)| key.to_owned()).collect();
-                inside.iter().for_each(|key| self.remove(key));
+                for key in &inside {
+                    self.remove(key);
+                }
             }
             Effect::PowerOn(key) => self.power_on(&key),
             Effect::PowerOff(key, to) => {

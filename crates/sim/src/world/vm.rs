@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::profile::{Profile, When, seconds};
 
 /// A machine, of a scale set or standing alone.
+#[expect(clippy::struct_field_names, reason = "`vmId` is what Azure and DMI call it")]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Vm {
     pub(crate) vm_id: String,

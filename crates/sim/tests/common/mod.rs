@@ -99,7 +99,7 @@ impl Client {
             .expect("a request");
         let answer = self.sim.arm(request).answer().expect("an answer");
         let body: Value = serde_json::from_slice(answer.body()).expect("json");
-        self.token = body["access_token"].as_str().unwrap_or_else(|| panic!("no token: {body}")).to_owned();
+        body["access_token"].as_str().unwrap_or_else(|| panic!("no token: {body}")).clone_into(&mut self.token);
     }
 
     pub(crate) fn group(&self) -> String {
