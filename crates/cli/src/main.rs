@@ -4,6 +4,7 @@ mod completions;
 mod demo;
 mod failure;
 mod sim;
+mod stop;
 
 use std::process::ExitCode;
 

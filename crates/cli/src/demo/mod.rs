@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kiln_sim::Speed;
 
 use crate::failure::Failure;
+use crate::stop::Stop;
 
 const EXAMPLES: &str = "Examples:
   kiln demo
@@ -65,9 +66,11 @@ pub(crate) fn run(arguments: &Demo, now: Timestamp) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
     let outcome = runtime.block_on(async {
+        // Before the first file is made: a signal in between would leave it.
+        let stop = Stop::new()?;
         tokio::select! {
             outcome = tell(arguments, now) => outcome,
-            _ = tokio::signal::ctrl_c() => Err(Failure { code: 130, message: "stopped by Ctrl-C; nothing is left behind".to_owned() }),
+            () = stop.received() => Err(Failure { code: 130, message: "stopped; nothing is left behind".to_owned() }),
         }
     });
     // The embedded Azure ends with the runtime: no connection is worth waiting for.

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use kiln_sim::serve::{Listen, Log, Sockets};
 use kiln_sim::tls::Tls;
 use kiln_sim::{FaultPlan, LogError, OpenError, Options, Sim, Speed, WorldSpec};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::endpoint::{self, Endpoint};
 use super::folder::{self, Folder};
 use crate::failure::Failure;
+use crate::stop::Stop;
 
 const EXAMPLES: &str = "Examples:
   kiln sim serve
@@ -68,13 +68,11 @@ pub(crate) struct Serve {
 pub(crate) fn run(arguments: &Serve, now: Timestamp) -> Result<(), Failure> {
     let listen = arguments.listeners()?;
     let faults = match &arguments.faults {
-        Some(path) => FaultPlan::parse(&path.display().to_string(), &read(path)?).map_err(Failure::input)?,
+        Some(path) => parse(path, FaultPlan::parse)?,
         None => FaultPlan::default(),
     };
     let given = match &arguments.world {
-        Some(path) => {
-            Some((path.as_path(), WorldSpec::parse(&path.display().to_string(), &read(path)?).map_err(Failure::input)?))
-        }
+        Some(path) => Some((path.as_path(), parse(path, WorldSpec::parse)?)),
         None => None,
     };
     let spec = folder::world(arguments.state.as_deref(), given)?;
@@ -133,8 +131,9 @@ fn announce(line: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format_args!("standard output: {error}")))
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure::file(path, error))
+fn parse<T>(path: &Path, parser: fn(&str, &str) -> Result<T, String>) -> Result<T, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::file(path, error))?;
+    parser(&path.display().to_string(), &text).map_err(|problem| Failure::parse(path, &problem))
 }
 
 /// An address that means all addresses is no name.
@@ -161,24 +160,5 @@ impl Serve {
             }
         }
         Ok(listen)
-    }
-}
-
-/// The signals that end the program in order. They count from the start, also before it is ready.
-struct Stop([Signal; 3]);
-
-impl Stop {
-    fn new() -> Result<Self, Failure> {
-        let on = |kind| signal(kind).map_err(|error| Failure::failed(format_args!("signals: {error}")));
-        Ok(Self([on(SignalKind::terminate())?, on(SignalKind::interrupt())?, on(SignalKind::hangup())?]))
-    }
-
-    async fn received(self) {
-        let Self([mut terminate, mut interrupt, mut hangup]) = self;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
-        }
     }
 }
