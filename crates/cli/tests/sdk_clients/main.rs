@@ -4,5 +4,10 @@
 mod arm;
 #[path = "../azure/mod.rs"]
 mod azure;
+mod disks;
+mod faults;
+mod identity;
+mod images;
 mod life;
 mod play;
+mod pools;
