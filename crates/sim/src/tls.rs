@@ -110,7 +110,7 @@ impl Files {
 
     fn make_server(&self, names: &[&str], now: Timestamp) -> Result<(), TlsError> {
         let text = read(&self.ca_key)?;
-        let ca_key = KeyPair::from_pem(&text).map_err(|error| damaged(&self.ca_key, error))?;
+        let ca_key = KeyPair::from_pem(&text).map_err(|_| damaged(&self.ca_key, "not a private key"))?;
         let issuer = Issuer::new(ca_params(now), ca_key);
         let key = KeyPair::generate().map_err(|error| damaged(&self.server_key, error))?;
         let certificate =

@@ -94,11 +94,11 @@ async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Opti
     let host = endpoint::host(&arguments.names, listen.arm.ip());
     let names: Vec<String> =
         arguments.names.iter().cloned().chain([host.clone()]).chain(own_address(listen.arm.ip())).collect();
-    let tls = Tls::open(&folder.tls(), &names, options.wall).map_err(Failure::input)?;
-    let endpoint = Endpoint::new(&spec, &host, sockets.addresses, &tls.ca_file);
+    // The world first: whoever holds it holds the folder, certificates and all.
+    let wall = options.wall;
     let sim = match &arguments.state {
-        Some(_) => Sim::open(folder.path(), spec, options),
-        None => Sim::new(spec, options),
+        Some(_) => Sim::open(folder.path(), spec.clone(), options),
+        None => Sim::new(spec.clone(), options),
     };
     let sim = sim.map_err(|error| {
         if let OpenError::Log(LogError::Locked { .. }) = &error {
@@ -110,6 +110,8 @@ async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Opti
             _ => Failure::input(error),
         }
     })?;
+    let tls = Tls::open(&folder.tls(), &names, wall).map_err(Failure::input)?;
+    let endpoint = Endpoint::new(&spec, &host, sockets.addresses, &tls.ca_file);
     let line = serde_json::to_string(&endpoint).map_err(|error| Failure::failed(format_args!("{error}")))?;
     folder.announce(&line)?;
     announce(&line)?;
