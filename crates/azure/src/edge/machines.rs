@@ -85,16 +85,24 @@ impl Machines for Azure {
 
     async fn delete(&self, name: &MachineName) -> Result<(), Error> {
         let parts = self.parts(name)?;
+        // The disk has the name that was asked for, unless the machine says otherwise.
+        let vm = self.find_part(&parts.vm, Api::Compute).await?;
+        let disk = vm.as_ref().and_then(Part::os_disk).map_or(Ok(parts.disk), str::parse)?;
         self.delete_part(&parts.vm, Api::Compute).await?;
         // They go with the machine; after a killed creation there was none.
         self.delete_part(&parts.interface, Api::Network).await?;
-        self.delete_part(&parts.disk, Api::Disk).await
+        self.delete_part(&disk, Api::Disk).await
     }
 }
 
 fn assemble(name: MachineName, vm: Option<Part>, others: &[Part]) -> Option<Machine> {
     let tags: Tags = vm.iter().chain(others).next()?.tags.clone();
-    let parts = vm.iter().chain(others).map(|part| part.id.clone()).collect();
+    let mut parts: Vec<String> = vm.iter().chain(others).map(|part| part.id.clone()).collect();
+    if let Some(disk) = vm.as_ref().and_then(Part::os_disk)
+        && !parts.iter().any(|part| part.eq_ignore_ascii_case(disk))
+    {
+        parts.push(disk.to_owned());
+    }
     let state = vm.map_or(MachineState::Fragment, |vm| MachineState::Present {
         provisioning: Provisioning::from_word(vm.properties.provisioning_state.as_deref()),
         vm_id: vm.properties.vm_id,

@@ -25,6 +25,31 @@ pub(crate) struct Part {
 pub(crate) struct PartProperties {
     pub(crate) provisioning_state: Option<String>,
     pub(crate) vm_id: Option<String>,
+    storage_profile: Option<PartStorage>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PartStorage {
+    os_disk: Option<PartDisk>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PartDisk {
+    managed_disk: Option<PartManagedDisk>,
+}
+
+#[derive(Deserialize)]
+struct PartManagedDisk {
+    id: Option<String>,
+}
+
+impl Part {
+    /// The OS disk that a VM says it has.
+    pub(crate) fn os_disk(&self) -> Option<&str> {
+        self.properties.storage_profile.as_ref()?.os_disk.as_ref()?.managed_disk.as_ref()?.id.as_deref()
+    }
 }
 
 #[derive(Serialize)]

@@ -158,7 +158,15 @@ impl Embedded {
     }
 
     pub(crate) fn azure_as(&self, identity: Identity) -> Azure {
-        let http = self.http();
+        self.client(identity, self.http())
+    }
+
+    /// A client whose every request goes through another transport.
+    pub(crate) fn azure_through(&self, http: Arc<dyn HttpClient>) -> Azure {
+        self.client(self.principal(), http)
+    }
+
+    fn client(&self, identity: Identity, http: Arc<dyn HttpClient>) -> Azure {
         let cloud = Self::cloud();
         let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
         let spec = self.sim.spec();

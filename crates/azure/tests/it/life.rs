@@ -2,102 +2,14 @@
 
 use std::time::Duration;
 
-use kiln_azure::Azure;
 use kiln_cloud::{
-    CaptureRequest, Factory, FactoryError, ImageLine, ImageSource, Instance, LineName, OperationHandle, OperationState,
-    Pool, PowerDown, PowerState, Protection, Provisioning, Publication, RecipeChange, SecretText, Storage, Tags, Trial,
-    TrialName, VersionNumber, VersionState,
+    Factory, FactoryError, ImageSource, Instance, OperationHandle, OperationState, PowerDown, PowerState, Protection,
+    Provisioning, RecipeChange, SecretText, Storage, Tags, Trial, TrialName, VersionState,
 };
 use kiln_prototype::{names, node_name};
 use tokio::time::Instant;
 
-use crate::embedded::Embedded;
-
-struct Stage {
-    world: Embedded,
-    azure: Azure,
-    group: String,
-}
-
-impl Stage {
-    fn new(faults: &str) -> Self {
-        let world = Embedded::in_real_pace(faults);
-        let azure = world.azure();
-        let group = world.sim.spec().resource_group.clone();
-        Self { world, azure, group }
-    }
-
-    async fn pool(&self) -> Pool {
-        self.azure.describe_pool(&self.world.pool()).await.unwrap()
-    }
-
-    async fn donor(&self) -> Instance {
-        self.azure.describe_instance(&self.world.pool(), &"3".parse().unwrap()).await.unwrap()
-    }
-
-    fn line(&self) -> LineName {
-        names::line(&self.group, &self.world.pool()).unwrap()
-    }
-
-    async fn settle(&self, handle: OperationHandle) {
-        self.azure.settle(&handle).await.unwrap();
-    }
-
-    /// Gallery and line, with the donor's traits.
-    async fn make_line(&self) {
-        let pool = self.pool().await;
-        let disk = self.azure.os_disk(&self.donor().await).await.unwrap();
-        let gallery = names::new_gallery(&self.group, &pool.location).unwrap();
-        assert_eq!(self.azure.find_gallery(&gallery.name).await.unwrap(), None);
-        self.settle(self.azure.create_gallery(&gallery).await.unwrap()).await;
-        assert_eq!(self.azure.find_gallery(&gallery.name).await.unwrap(), Some(gallery));
-
-        let line = ImageLine {
-            name: self.line(),
-            location: pool.location,
-            generation: disk.generation,
-            architecture: disk.architecture,
-            security_type: disk.security_type,
-            identity: names::line_identity(&self.group, &pool.name),
-            plan: None,
-            tags: Tags::new(),
-        };
-        self.settle(self.azure.create_line(&line).await.unwrap()).await;
-        assert_eq!(self.azure.find_line(&line.name).await.unwrap(), Some(line));
-    }
-
-    async fn capture(&self) -> kiln_cloud::Capture {
-        let donor = self.donor().await;
-        let request = CaptureRequest {
-            name: names::capture(&self.world.pool()).unwrap(),
-            location: self.pool().await.location,
-            disk: donor.os_disk.clone().unwrap(),
-            tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), donor.node_name)]),
-        };
-        self.settle(self.azure.capture_os_disk(&request).await.unwrap()).await;
-        self.azure.find_capture(&request.name).await.unwrap().unwrap()
-    }
-
-    fn publication(&self, source: &str, storage: Storage) -> Publication {
-        let location = self.world.sim.spec().location.clone();
-        Publication {
-            line: self.line(),
-            number: day(),
-            location: location.clone(),
-            source: source.to_owned(),
-            regions: vec![location],
-            replicas: 3,
-            storage,
-            excluded: true,
-            disk_encryption_set: None,
-            tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), "node".to_owned())]),
-        }
-    }
-}
-
-fn day() -> VersionNumber {
-    names::version_of_day("2026-11-15T12:00:00Z".parse().unwrap())
-}
+use crate::stage::{Stage, day};
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_is_read_with_its_recipe_and_its_nodes() {

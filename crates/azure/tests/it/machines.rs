@@ -128,10 +128,12 @@ async fn a_list_finds_machines_and_fragments_by_their_owner_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn a_deletion_takes_the_vm_first_then_what_is_left_and_may_be_repeated() {
     let script = Script::new([
+        present(VM),
         on("DELETE", VM).answers(202, &json!(null)).header("location", "https://arm.example/l"),
         on("GET", "/l").answers(200, &json!(null)),
         on("DELETE", NIC).answers(204, &json!(null)),
         on("DELETE", DISK).fails(404, "ResourceNotFound", "none"),
+        missing(VM),
         on("DELETE", VM).answers(204, &json!(null)),
         on("DELETE", NIC).answers(204, &json!(null)),
         on("DELETE", DISK).answers(204, &json!(null)),
