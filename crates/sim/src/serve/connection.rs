@@ -15,6 +15,7 @@ use hyper_util::server::graceful::Watcher;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use super::Log;
@@ -41,6 +42,33 @@ pub(super) struct Connection {
     pub(super) face: Face,
     pub(super) peer: SocketAddr,
     pub(super) log: Option<Log>,
+    pub(super) busy: Busy,
+}
+
+/// How many requests are under way.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Busy(watch::Sender<usize>);
+
+impl Busy {
+    /// Counts a request until the guard goes.
+    fn enter(&self) -> Entered {
+        self.0.send_modify(|count| *count += 1);
+        Entered(self.0.clone())
+    }
+
+    /// Waits until there is none.
+    pub(super) async fn over(&self) {
+        // It fails only when the sender is gone, which is ours.
+        let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
+    }
+}
+
+struct Entered(watch::Sender<usize>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 impl Connection {
@@ -76,6 +104,7 @@ impl Connection {
     }
 
     async fn answer(&self, request: Request<Incoming>, breaker: &Breaker) -> Result<Response<Full<Bytes>>, Broken> {
+        let _entered = self.busy.enter();
         let line = self.log.map(|_| format!("{} {}", request.method(), request.uri().path()));
         let reply = match self.whole(request).await {
             Ok(request) => match self.face {

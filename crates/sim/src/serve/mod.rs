@@ -16,10 +16,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::sim::Sim;
-use connection::{Connection, Face};
+use connection::{Busy, Connection, Face};
 
 /// How long requests under way may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How long connections without a request may take to close themselves then: time for the last answers to leave. An idle client may
+/// not look at its connection for hours.
+const LINGER: Duration = Duration::from_millis(250);
 
 /// A pause after an accept that failed: the usual reason is too many open files, which only time heals.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -72,10 +76,11 @@ impl Sockets {
     /// Answers requests until `stop` ends; then those under way get [`GRACE`] to end.
     pub async fn serve(self, sim: Sim, tls: Arc<ServerConfig>, log: Option<Log>, stop: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
+        let busy = Busy::default();
         let acceptor = TlsAcceptor::from(tls);
         let on = |face, stream: TcpStream, peer| {
             let tls = (face == Face::Arm).then(|| acceptor.clone());
-            let connection = Connection { sim: sim.clone(), face, peer, log };
+            let connection = Connection { sim: sim.clone(), face, peer, log, busy: busy.clone() };
             tokio::spawn(connection.run(stream, tls, graceful.watcher()));
         };
         let mut stop = pin!(stop);
@@ -98,8 +103,18 @@ impl Sockets {
         }
         // New callers are refused from here on.
         drop((self.arm, self.imds, self.wire));
-        // Connections that do not end in time are cut when the runtime goes.
-        let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
+        let idle = async {
+            busy.over().await;
+            tokio::time::sleep(LINGER).await;
+        };
+        // Connections that are open after that are cut when the runtime goes.
+        let _ = tokio::time::timeout(GRACE, async {
+            tokio::select! {
+                () = graceful.shutdown() => {}
+                () = idle => {}
+            }
+        })
+        .await;
     }
 }
 
