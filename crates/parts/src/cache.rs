@@ -37,6 +37,11 @@ impl Cache {
         &self.root
     }
 
+    /// Where what runs for a while keeps its files: beside the parts.
+    pub fn run_folder(&self) -> PathBuf {
+        self.root.with_file_name("run")
+    }
+
     /// The folder of a part, whether or not it is there.
     pub fn folder(&self, part: Part) -> PathBuf {
         self.root.join(format!("{part}-{}", part.key()))
@@ -95,7 +100,11 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { part, folder } = self;
         let what = part.description();
-        write!(f, "part `{part}` ({what}) is not in {}: run `cargo xtask setup {part}`", folder.display())
+        write!(f, "part `{part}` ({what}) is not in {}: run `cargo xtask setup {part}`", folder.display())?;
+        if *part == Part::Kube {
+            f.write_str(", or set KUBEBUILDER_ASSETS to a folder that holds the programs")?;
+        }
+        Ok(())
     }
 }
 

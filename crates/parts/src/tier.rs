@@ -16,7 +16,8 @@ pub enum Tier {
 }
 
 /// What the start of a test target's name says about it. The first match counts; a name that matches nothing is [`Tier::Fast`].
-const PREFIXES: [(&str, Tier); 3] = [("az_", Tier::Full), ("e2e_", Tier::Default), ("sdk_", Tier::Default)];
+const PREFIXES: [(&str, Tier); 4] =
+    [("az_", Tier::Full), ("e2e_", Tier::Default), ("kube_", Tier::Default), ("sdk_", Tier::Default)];
 
 impl Tier {
     /// Every tier, smallest first.
@@ -66,6 +67,7 @@ mod tests {
     #[test]
     fn the_name_of_a_test_target_tells_its_tier() {
         assert_eq!(Tier::of_test_target("sdk_pool_life"), Tier::Default);
+        assert_eq!(Tier::of_test_target("kube_drain"), Tier::Default);
         assert_eq!(Tier::of_test_target("az_login"), Tier::Full);
         assert_eq!(Tier::of_test_target("azure_json"), Tier::Fast);
         assert_eq!(Tier::of_test_target("purity"), Tier::Fast);
@@ -75,8 +77,8 @@ mod tests {
     fn a_tier_needs_the_parts_of_the_tiers_below_it() {
         let parts = |tier: Tier| tier.parts().collect::<Vec<_>>();
         assert_eq!(parts(Tier::Fast), [Part::CargoDeny]);
-        assert_eq!(parts(Tier::Default), [Part::CargoDeny, Part::PythonSdk]);
-        assert_eq!(parts(Tier::Full), [Part::CargoDeny, Part::PythonSdk, Part::AzureCli]);
+        assert_eq!(parts(Tier::Default), [Part::CargoDeny, Part::PythonSdk, Part::Kube]);
+        assert_eq!(parts(Tier::Full), [Part::CargoDeny, Part::PythonSdk, Part::Kube, Part::AzureCli]);
     }
 
     #[test]

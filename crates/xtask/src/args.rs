@@ -11,6 +11,10 @@ pub enum Command {
     Setup(Vec<Part>),
     /// Rewrite the floor.
     Floor,
+    /// Run the benches.
+    Bench,
+    /// Run a control plane; the arguments are for the program that does it.
+    Kube(Vec<String>),
     /// Print [`HELP`].
     Help,
 }
@@ -27,8 +31,11 @@ usage: cargo xtask <command>
   setup [PART…]   install the parts that tests need; without a name, those of `test`
                     deny     cargo-deny: licences, sources, banned crates
                     python   the Azure SDK for Python, in an environment of its own
+                    kube     the servers of Kubernetes, kubectl and etcd, built from Go modules (10 CPU minutes)
                     az       the real az, in an environment of its own (730 MB)
   floor           count the tests of each tier and write tests/floor.json
+  bench           cost curves, as ratios within one run
+  kube up|down    a real control plane on loopback; `cargo xtask kube help` tells more
   help            this text
 
 `test` installs missing parts by itself, while it compiles. Parts stand in $XDG_CACHE_HOME/kiln/parts (or ~/.cache/kiln/parts),
@@ -42,6 +49,9 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
     let mut arguments = arguments.into_iter();
     let Some(command) = arguments.next() else { return Err("no command given".to_owned()) };
     let rest: Vec<String> = arguments.collect();
+    if command == "kube" {
+        return Ok(Command::Kube(rest));
+    }
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
         return Ok(Command::Help);
     }
@@ -49,6 +59,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
         "test" => tier(&rest).map(Command::Test),
         "setup" => setup(&rest).map(Command::Setup),
         "floor" => none(&rest, "floor").map(|()| Command::Floor),
+        "bench" => none(&rest, "bench").map(|()| Command::Bench),
         "help" | "--help" | "-h" => none(&rest, "help").map(|()| Command::Help),
         other => Err(format!("unknown command `{other}`")),
     }
@@ -92,8 +103,14 @@ mod tests {
 
     #[test]
     fn setup_without_a_part_installs_what_ci_needs() {
-        assert_eq!(parsed("setup"), Ok(Command::Setup(vec![Part::CargoDeny, Part::PythonSdk])));
+        assert_eq!(parsed("setup"), Ok(Command::Setup(vec![Part::CargoDeny, Part::PythonSdk, Part::Kube])));
         assert_eq!(parsed("setup az"), Ok(Command::Setup(vec![Part::AzureCli])));
+    }
+
+    #[test]
+    fn what_follows_kube_is_for_the_program_that_does_it() {
+        let rest = ["up", "--name", "a", "--help"].map(str::to_owned);
+        assert_eq!(parsed("kube up --name a --help"), Ok(Command::Kube(rest.to_vec())));
     }
 
     #[test]

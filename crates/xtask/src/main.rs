@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use parts::{Cache, Part};
 use xtask::args::{self, Command, HELP};
 use xtask::setup::{Background, Outcome};
-use xtask::{floor, test, workspace};
+use xtask::{floor, kube, test, workspace};
 
 fn main() -> ExitCode {
     let command = match args::parse(std::env::args().skip(1)) {
@@ -20,6 +20,8 @@ fn main() -> ExitCode {
         Command::Help => io::stdout().write_all(HELP.as_bytes()).map(|()| true).map_err(Into::into),
         Command::Test(tier) => test::run(&workspace::root(), tier),
         Command::Setup(parts) => setup(&parts),
+        Command::Kube(arguments) => kube::run(&workspace::root(), &arguments),
+        Command::Bench => bench(),
         Command::Floor => floor::rewrite(&workspace::root()).map(|path| {
             println!("wrote {}", path.display());
             true
@@ -51,4 +53,13 @@ fn setup(parts: &[Part]) -> Result<bool, Box<dyn std::error::Error>> {
         }
     }
     Ok(well)
+}
+
+/// `cargo bench` of what has benches; each prints its own curve.
+fn bench() -> Result<bool, Box<dyn std::error::Error>> {
+    let status = std::process::Command::new("cargo")
+        .args(["bench", "--locked", "--package", "kiln-sim", "--bench", "scale"])
+        .current_dir(workspace::root())
+        .status()?;
+    Ok(status.success())
 }

@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parts::{Cache, Part, Recipe};
+use parts::{Cache, KubePrograms, Part, Recipe};
 
 use crate::workspace::cargo;
+
+mod kube;
 
 /// What an installation did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub type Stop = Arc<AtomicBool>;
 
 /// Installs a part unless it is there. Waits while another process installs the same one.
 pub fn install(cache: &Cache, part: Part, stop: &Stop) -> Result<Outcome, Failed> {
+    if part == Part::Kube && KubePrograms::of_user(cache.clone()).are_given() {
+        return Ok(Outcome::Present);
+    }
     once(cache, part, |folder| {
         let log = cache.log_file(part);
         File::create(&log).map_err(|source| Failed::file(&log, source))?;
@@ -79,6 +84,9 @@ fn make(part: Part, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed
             let mut import = Command::new(&python);
             import.args(["-c", &format!("import {proof}")]);
             run(import)
+        }
+        Recipe::Kubernetes { version, module, go, etcd } => {
+            kube::make(&kube::Kubernetes { version, module, go, etcd }, folder, log, stop)
         }
     }
 }
@@ -176,6 +184,15 @@ pub enum Failed {
         /// The end of that.
         tail: String,
     },
+    /// Neither is Go there, nor can it be had.
+    NoGo {
+        /// The oldest that would do.
+        needed: String,
+        /// The package that was tried.
+        package: String,
+        /// Why that failed.
+        why: String,
+    },
     /// All commands succeeded, but the program is not there.
     NoProgram(PathBuf),
     /// The run ended first.
@@ -196,6 +213,11 @@ impl fmt::Display for Failed {
             Self::Exit { line, status, log, tail } => {
                 write!(f, "`{line}` ended with {status}; all of its output is in {}:\n{tail}", log.display())
             }
+            Self::NoGo { needed, package, why } => write!(
+                f,
+                "no Go: install Go {needed} or later so that `go` is on PATH, or make `python3 -m venv` and pip work for \
+                 `{package}` (which failed: {why})"
+            ),
             Self::NoProgram(path) => write!(f, "the installation did not make {}", path.display()),
             Self::Stopped => f.write_str("stopped, because the run ended first"),
         }

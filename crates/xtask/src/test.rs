@@ -1,11 +1,12 @@
 //! `cargo xtask test`: the whole suite of a tier. All parts run even when one fails; only code that does not compile stops it.
 
 use std::error::Error;
+use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use parts::{Cache, Part, Tier};
+use parts::{Cache, Part, SESSION_LOCK, Tier};
 
 use crate::floor;
 use crate::process::{self, Ending};
@@ -23,11 +24,23 @@ pub fn run(root: &Path, tier: Tier) -> Result<bool, Box<dyn Error>> {
     for part in tier.parts().filter(|&part| cache.find(part).is_err()) {
         println!("installing `{part}` beside the build; log: {}", cache.log_file(part).display());
     }
+    let _session = session(&cache)?;
     let parts = Background::start(&cache, tier.parts());
     let mut suite = Suite { root, tier, workspace, cache, parts, report: Report::default() };
     suite.run()?;
     print!("\n{}", suite.report.render());
     Ok(suite.report.is_well())
+}
+
+/// Held for the run: what tests share (a control plane) stays between two test binaries. The kernel lets go of it at the end,
+/// whatever end that is.
+fn session(cache: &Cache) -> Result<File, Box<dyn Error>> {
+    let folder = cache.run_folder();
+    let path = folder.join(SESSION_LOCK);
+    let held = fs::create_dir_all(&folder)
+        .and_then(|()| OpenOptions::new().create(true).append(true).open(&path))
+        .and_then(|file| file.lock_shared().map(|()| file));
+    held.map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
 struct Suite<'a> {

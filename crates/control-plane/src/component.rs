@@ -1,0 +1,144 @@
+//! The servers of a control plane, and the arguments that each is started with.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::Options;
+use crate::ports::Ports;
+
+/// A server of a control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Component {
+    /// The store.
+    Etcd,
+    /// The API server.
+    ApiServer,
+    /// The controllers: service accounts, budgets, deployments, certificates.
+    ControllerManager,
+    /// The scheduler.
+    Scheduler,
+}
+
+impl Component {
+    /// Every component, in the order of starting.
+    pub const ALL: [Self; 4] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler];
+
+    /// The program's name.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+        }
+    }
+
+    /// Whether a control plane with these options has it.
+    pub(crate) fn is_in(self, options: &Options) -> bool {
+        match self {
+            Self::Etcd | Self::ApiServer => true,
+            Self::ControllerManager => options.controller_manager,
+            Self::Scheduler => options.scheduler,
+        }
+    }
+
+    pub(crate) fn arguments(self, folder: &Path, ports: Ports, options: &Options) -> Vec<String> {
+        match self {
+            Self::Etcd => etcd(folder, ports),
+            Self::ApiServer => api_server(folder, ports, options),
+            Self::ControllerManager => controller_manager(folder),
+            Self::Scheduler => client(folder, self),
+        }
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.program())
+    }
+}
+
+/// etcd asks for certificates although it listens on loopback: two control planes that meant the same port would otherwise
+/// write into each other's store.
+fn etcd(folder: &Path, Ports { etcd, etcd_peer, .. }: Ports) -> Vec<String> {
+    let pki = |name: &str| folder.join("pki").join(name).display().to_string();
+    let client = format!("https://127.0.0.1:{etcd}");
+    let peer = format!("https://127.0.0.1:{etcd_peer}");
+    vec![
+        format!("--data-dir={}", folder.join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        format!("--cert-file={}", pki("server.crt")),
+        format!("--key-file={}", pki("server.key")),
+        format!("--trusted-ca-file={}", pki("ca.crt")),
+        "--client-cert-auth".to_owned(),
+        format!("--peer-cert-file={}", pki("server.crt")),
+        format!("--peer-key-file={}", pki("server.key")),
+        format!("--peer-trusted-ca-file={}", pki("ca.crt")),
+        "--peer-client-cert-auth".to_owned(),
+        "--logger=zap".to_owned(),
+        "--log-level=warn".to_owned(),
+    ]
+}
+
+fn api_server(folder: &Path, ports: Ports, options: &Options) -> Vec<String> {
+    let pki = |name: &str| folder.join("pki").join(name).display().to_string();
+    let mut arguments = vec![
+        format!("--etcd-servers=https://127.0.0.1:{}", ports.etcd),
+        format!("--etcd-cafile={}", pki("ca.crt")),
+        format!("--etcd-certfile={}", pki("server.crt")),
+        format!("--etcd-keyfile={}", pki("server.key")),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        format!("--secure-port={}", ports.api_server),
+        // The endpoints of the service `kubernetes` may not be in the loopback range; the reconciler would complain for ever.
+        "--endpoint-reconciler-type=none".to_owned(),
+        format!("--tls-cert-file={}", pki("server.crt")),
+        format!("--tls-private-key-file={}", pki("server.key")),
+        format!("--client-ca-file={}", pki("ca.crt")),
+        format!("--service-account-key-file={}", pki("service-account.pub")),
+        format!("--service-account-signing-key-file={}", pki("service-account.key")),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        "--authorization-mode=Node,RBAC".to_owned(),
+        "--enable-admission-plugins=NodeRestriction".to_owned(),
+        "--enable-bootstrap-token-auth=true".to_owned(),
+        "--allow-privileged=true".to_owned(),
+        "--profiling=false".to_owned(),
+    ];
+    if !options.controller_manager {
+        // Nobody would make the service accounts that it asks for.
+        arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
+    }
+    arguments.extend(options.api_server_arguments.iter().cloned());
+    arguments
+}
+
+fn controller_manager(folder: &Path) -> Vec<String> {
+    let pki = |name: &str| folder.join("pki").join(name).display().to_string();
+    let mut arguments = client(folder, Component::ControllerManager);
+    arguments.extend([
+        "--use-service-account-credentials=true".to_owned(),
+        format!("--root-ca-file={}", pki("ca.crt")),
+        format!("--service-account-private-key-file={}", pki("service-account.key")),
+        format!("--cluster-signing-cert-file={}", pki("ca.crt")),
+        format!("--cluster-signing-key-file={}", pki("ca.key")),
+        // The two that a cluster with bootstrap tokens runs and that are off by default.
+        "--controllers=*,bootstrapsigner,tokencleaner".to_owned(),
+    ]);
+    arguments
+}
+
+/// What every client of the API server is told. It serves nothing itself: a port less to find.
+fn client(folder: &Path, component: Component) -> Vec<String> {
+    let kubeconfig = folder.join(format!("{component}.kubeconfig"));
+    let mut arguments: Vec<String> = ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"]
+        .iter()
+        .map(|flag| format!("--{flag}={}", kubeconfig.display()))
+        .collect();
+    arguments.extend(["--secure-port=0", "--bind-address=127.0.0.1", "--leader-elect=false"].map(str::to_owned));
+    arguments
+}

