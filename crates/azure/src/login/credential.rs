@@ -7,8 +7,8 @@ use azure_core::credentials::{Secret, TokenCredential};
 use azure_core::http::{ClientOptions, HttpClient, Transport};
 use azure_identity::{
     AzureCliCredential, AzureCliCredentialOptions, ClientAssertionCredentialOptions, ClientSecretCredential,
-    ClientSecretCredentialOptions, ManagedIdentityCredential, ManagedIdentityCredentialOptions, UserAssignedId,
-    WorkloadIdentityCredential, WorkloadIdentityCredentialOptions,
+    ClientSecretCredentialOptions, Executor, ManagedIdentityCredential, ManagedIdentityCredentialOptions,
+    UserAssignedId, WorkloadIdentityCredential, WorkloadIdentityCredentialOptions, new_executor,
 };
 use kiln_cloud::SecretText;
 
@@ -92,14 +92,26 @@ pub struct Login {
 impl Login {
     /// The credential. What can be wrong with its parts is found here, before anything is started.
     pub fn credential(&self, http: &Arc<dyn HttpClient>) -> Result<Arc<Renewing>, LoginError> {
-        let login = self.clone();
-        let http = http.clone();
-        Renewing::new(move || login.build(&http))
+        self.credential_running(http, &new_executor())
+    }
+
+    /// The same, with somebody else to run `az` where that is asked.
+    pub fn credential_running(
+        &self,
+        http: &Arc<dyn HttpClient>,
+        programs: &Arc<dyn Executor>,
+    ) -> Result<Arc<Renewing>, LoginError> {
+        let (login, http, programs) = (self.clone(), http.clone(), programs.clone());
+        Renewing::new(move || login.build(&http, &programs))
             .map(Arc::new)
             .map_err(|error| LoginError::Credential { identity: self.identity.kind(), problem: error.to_string() })
     }
 
-    fn build(&self, http: &Arc<dyn HttpClient>) -> azure_core::Result<Arc<dyn TokenCredential>> {
+    fn build(
+        &self,
+        http: &Arc<dyn HttpClient>,
+        programs: &Arc<dyn Executor>,
+    ) -> azure_core::Result<Arc<dyn TokenCredential>> {
         let client_options = ClientOptions {
             transport: Some(Transport::new(http.clone())),
             cloud: Some(self.cloud.configuration()),
@@ -136,6 +148,7 @@ impl Login {
             }
             Identity::AzureCli { tenant } => AzureCliCredential::new(Some(AzureCliCredentialOptions {
                 tenant_id: tenant.clone(),
+                executor: Some(programs.clone()),
                 ..AzureCliCredentialOptions::default()
             }))?,
         })

@@ -188,6 +188,10 @@ async fn a_region_without_zones_gets_local_copies_after_the_failed_version_is_de
     assert_eq!(storage, Storage::Local);
     assert_eq!(begun.iter().map(|(s, _)| *s).collect::<Vec<_>>(), [Storage::ZoneRedundant, Storage::Local]);
     assert_eq!(stage.world.count("DELETE", "/versions/2026.11.15"), 1);
+    assert!(
+        stage.world.judge.seen().iter().all(|e| e.status != 409),
+        "the deletion is waited for before the name is used again"
+    );
     let version = &stage.azure.versions(&stage.line()).await.unwrap()[0];
     assert_eq!((version.state.clone(), version.storage), (VersionState::Succeeded, Some(Storage::Local)));
 }

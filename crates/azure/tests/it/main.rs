@@ -4,6 +4,7 @@ mod credentials;
 mod embedded;
 mod faults;
 mod guard;
+mod instances;
 mod launch;
 mod life;
 mod machines;
