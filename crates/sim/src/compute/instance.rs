@@ -215,13 +215,11 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
     }
 }
 
-/// What a PUT of an instance changes: protection, userData, tags. The rest is the model's and stays.
+/// What a PUT of an instance changes: protection and userData. The rest is the model's and stays; tags too, which Azure takes and
+/// ignores (Azure/azure-sdk-for-go#18278).
 fn update(world: &mut World, call: &Call, key: &str) {
     world.touch(key, |resource| {
         resource.state = State::Updating;
-        if let Some(tags) = call.field("tags") {
-            resource.body.insert("tags".to_owned(), tags.clone());
-        }
         if let Some(Value::Object(policy)) = call.field("properties.protectionPolicy") {
             merge(resource.object("properties.protectionPolicy"), policy);
         }

@@ -34,7 +34,7 @@ const HIDDEN_OF_OS_PROFILE: &[&str] = &["customData", "adminPassword"];
 
 pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
     let current = world.resources.get(&id.key());
-    let body = match (&call.method, current) {
+    let mut body = match (&call.method, current) {
         (&Method::PUT, current) => {
             grammar::machine_name(id.name())?;
             linked_of_body(call, id)?;
@@ -52,6 +52,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         (&Method::DELETE, Some(_)) => return Ok(delete(world, id)),
         _ => return Err(route::not_allowed(call)),
     };
+    complete_image(&mut body, current);
     let body = checked(world, body, current)?;
     let created = current.is_none();
     let operation = set_model(world, id, body)?;
@@ -68,6 +69,13 @@ fn replaced(call: &Call, current: Option<&Resource>) -> Result<Map<String, Value
         body.remove(name);
     }
     let Some(current) = current else { return Ok(body) };
+    if !body.contains_key("properties") {
+        // `az vmss scale` sends location and sku alone, and everything else stays.
+        for (name, value) in &current.body {
+            body.entry(name).or_insert_with(|| value.clone());
+        }
+        return Ok(body);
+    }
     let keep = |body: &mut Map<String, Value>, path: &str, name: &str| {
         let full = format!("{path}.{name}");
         if let (Some(old), Some(object)) = (current.at(&full), object_at(body, path)) {
@@ -85,6 +93,19 @@ fn replaced(call: &Call, current: Option<&Resource>) -> Result<Map<String, Value
 
 fn object_at<'a>(body: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut Map<String, Value>> {
     path.split('.').try_fold(body, |object, part| object.get_mut(part)?.as_object_mut())
+}
+
+/// A reference that names a version alone is of the image that is there: so `az vmss update --set ….imageReference.version` sends it.
+fn complete_image(body: &mut Map<String, Value>, current: Option<&Resource>) {
+    const IMAGE: &str = "properties.virtualMachineProfile.storageProfile.imageReference";
+    let old = current.and_then(|current| current.at(IMAGE)).and_then(Value::as_object);
+    let (Some(old), Some(new)) = (old, object_at(body, IMAGE)) else { return };
+    let names = |reference: &Map<String, Value>| reference.contains_key("id") || reference.contains_key("publisher");
+    if !names(new) && old.contains_key("publisher") {
+        for (name, value) in old {
+            new.entry(name).or_insert_with(|| value.clone());
+        }
+    }
 }
 
 /// An extension that is written without its protected settings keeps those that it has.
