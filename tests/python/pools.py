@@ -61,6 +61,16 @@ def a_put_keeps_what_it_cannot_know(azure):
     azure.scale(3)
     view = azure.instance(2, expand="instanceView")["properties"]["instanceView"]
     equal([one["name"] for one in view["extensions"]], ["vmssCSE"], "extensions of the new instance")
+    # Parts of a reference are completed, and without properties everything stays.
+    body = azure.pool()
+    body["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"] = {"version": "2.0.0"}
+    sets.begin_create_or_update(group, POOL, body).result()
+    now = azure.pool()["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"]
+    equal(now, {**image, "version": "2.0.0"}, "an image whose version alone is said")
+    sets.begin_create_or_update(group, POOL, {"location": azure.location, "sku": {**body["sku"], "capacity": 4}}).result()
+    now = azure.pool()
+    equal((now["sku"]["capacity"], now["tags"], now["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"]["version"]),
+          (4, {"only": "this"}, "2.0.0"), "after a PUT of location and size")
     body = azure.pool()
     body["properties"]["virtualMachineProfile"]["extensionProfile"] = {"extensions": []}
     sets.begin_create_or_update(group, POOL, body).result()
@@ -150,9 +160,11 @@ def protection_holds(azure):
     equal(powers, {0: "PowerState/stopped", 7: "PowerState/running", 9: "PowerState/stopped"}, "powerOff of all")
     compute.virtual_machine_scale_sets.begin_start(group, POOL, {"instanceIds": ["*"]}).result()
     # An instance's own update says one thing and keeps the other.
-    vms.begin_update(group, POOL, "9", {"location": azure.location, "properties": {"userData": data("mine")}}).result()
-    one = azure.instance(9, expand="userData")["properties"]
-    equal((one["protectionPolicy"]["protectFromScaleIn"], one["userData"]), (True, data("mine")), "instance 9")
+    tags = azure.instance(9)["tags"]
+    vms.begin_update(group, POOL, "9", {"location": azure.location, "tags": {"mine": "1"}, "properties": {"userData": data("mine")}}).result()
+    one = azure.instance(9, expand="userData")
+    equal((one["properties"]["protectionPolicy"]["protectFromScaleIn"], one["properties"]["userData"]), (True, data("mine")), "instance 9")
+    equal(one["tags"], tags, "tags are the pool's, whatever an instance's update says")
     compute.virtual_machine_scale_sets.begin_delete_instances(group, POOL, {"instanceIds": ["9"]}).result()
     with refused("ResourceNotFound", ResourceNotFoundError):
         azure.instance(9)

@@ -1,7 +1,6 @@
 //! An embedded Azure as a test wants it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use testkit::{Kiln, SimProcess};
@@ -54,9 +53,4 @@ impl Azure {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         Running { sim: Kiln::at(env!("CARGO_BIN_EXE_kiln")).sim(&arguments), _folder: folder }
     }
-}
-
-/// The root of the repository.
-pub(crate) fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -1,8 +1,12 @@
 //! Playing a scenario of the Python SDK.
 
+use std::path::Path;
+
 use testkit::Finished;
 
-use crate::azure::{Azure, Running, repository};
+use crate::azure::{Azure, Running};
+
+const PLAYER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/python/scenario.py");
 
 impl Azure {
     /// Starts it and plays a scenario: a function of a module in `tests/python`.
@@ -19,6 +23,6 @@ impl Running {
         let ready = self.sim.ready().to_string();
         let mut all = vec![("KILN_SIM", ready.as_str()), ("REQUESTS_CA_BUNDLE", self.sim.key("caFile"))];
         all.extend_from_slice(variables);
-        testkit::python(&repository().join("tests/python/scenario.py"), &[module, scenario], &all)
+        testkit::python(Path::new(PLAYER), &[module, scenario], &all)
     }
 }
