@@ -1,0 +1,82 @@
+//! A map that remembers which of its records changed, so that only those are written to the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Records by key, in key order.
+#[derive(Debug, Clone)]
+pub struct Table<T> {
+    records: BTreeMap<String, T>,
+    changed: BTreeSet<String>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { records: BTreeMap::new(), changed: BTreeSet::new() }
+    }
+}
+
+impl<T> Table<T> {
+    /// The record.
+    pub fn get(&self, key: &str) -> Option<&T> {
+        self.records.get(key)
+    }
+
+    /// The record for writing: it counts as changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut T> {
+        let record = self.records.get_mut(key)?;
+        if !self.changed.contains(key) {
+            self.changed.insert(key.to_owned());
+        }
+        Some(record)
+    }
+
+    /// Puts a record in place.
+    pub fn insert(&mut self, key: String, record: T) {
+        self.changed.insert(key.clone());
+        self.records.insert(key, record);
+    }
+
+    /// Takes a record out.
+    pub fn remove(&mut self, key: &str) -> Option<T> {
+        let record = self.records.remove(key)?;
+        self.changed.insert(key.to_owned());
+        Some(record)
+    }
+
+    /// The record with the smallest key.
+    pub fn first(&self) -> Option<(&str, &T)> {
+        self.records.iter().next().map(|(key, record)| (key.as_str(), record))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.records.iter().map(|(key, record)| (key.as_str(), record))
+    }
+
+    /// The records whose key starts with `prefix`: the cost is that of the records found, not of the table.
+    pub fn below<'a, 'p>(&'a self, prefix: &'p str) -> impl Iterator<Item = (&'a str, &'a T)> + use<'a, 'p, T> {
+        self.records
+            .range::<str, _>((std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded))
+            .take_while(move |(key, _)| key.starts_with(prefix))
+            .map(|(key, record)| (key.as_str(), record))
+    }
+
+    /// Takes the keys that changed since the last call, each with its record or `None` when it was removed.
+    pub fn take_changes(&mut self) -> Vec<(String, Option<&T>)> {
+        std::mem::take(&mut self.changed)
+            .into_iter()
+            .map(|key| {
+                let record = self.records.get(&key);
+                (key, record)
+            })
+            .collect()
+    }
+
+    /// Puts a record in place that the log already holds.
+    pub fn restore(&mut self, key: String, record: Option<T>) {
+        match record {
+            Some(record) => self.records.insert(key, record),
+            None => self.records.remove(&key),
+        };
+    }
+}

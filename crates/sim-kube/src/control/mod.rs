@@ -1,0 +1,81 @@
+//! What a controller manager does in a real cluster, done here within the request that calls for it: budgets are counted, taints
+//! follow a node's state, and what has lost its owner or its namespace goes.
+
+mod budgets;
+mod garbage;
+mod nodes;
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use crate::meta;
+use crate::resource::Sort;
+use crate::store::Store;
+
+/// Follows up the changes after revision `from` until nothing is left to do.
+pub(crate) fn settle(store: &mut Store, mut from: u64, now: Timestamp) {
+    loop {
+        let mut work = Work::default();
+        for change in store.since(from) {
+            let namespace = meta::namespace(&change.object).to_owned();
+            match change.sort {
+                Sort::Pod | Sort::Budget | Sort::ReplicaSet => drop(work.budgets.insert(namespace.clone())),
+                Sort::Node if !change.gone => drop(work.nodes.insert(meta::name(&change.object).to_owned())),
+                _ => {}
+            }
+            if change.gone {
+                work.owners.insert(meta::uid(&change.object).to_owned());
+                work.spaces.insert(namespace);
+            } else if change.sort == Sort::Namespace && meta::is_terminating(&change.object) {
+                work.spaces.insert(meta::name(&change.object).to_owned());
+            } else if meta::is_terminating(&change.object) {
+                work.held.push((change.sort, namespace, meta::name(&change.object).to_owned()));
+            }
+        }
+        from = store.revision();
+        work.run(store, now);
+        if store.revision() == from {
+            return;
+        }
+    }
+}
+
+#[derive(Default)]
+struct Work {
+    /// Namespaces whose budgets have to be counted anew.
+    budgets: BTreeSet<String>,
+    nodes: BTreeSet<String>,
+    /// Those that are gone, by uid.
+    owners: BTreeSet<String>,
+    /// Namespaces that may have become empty.
+    spaces: BTreeSet<String>,
+    /// Objects that wait for their dependents.
+    held: Vec<(Sort, String, String)>,
+}
+
+impl Work {
+    fn run(self, store: &mut Store, now: Timestamp) {
+        garbage::dependents(store, &self.owners, now);
+        for (sort, namespace, name) in &self.held {
+            garbage::held(store, *sort, namespace, name, now);
+        }
+        for space in &self.spaces {
+            garbage::namespace(store, space, now);
+        }
+        for node in &self.nodes {
+            nodes::taint(store, node, now);
+        }
+        for namespace in &self.budgets {
+            budgets::count(store, namespace, now);
+        }
+    }
+}
+
+/// What time alone brings about.
+pub(crate) fn tick(store: &mut Store, now: Timestamp) {
+    nodes::expire(store, now);
+}
+
+/// When [`tick`] next has something to do at the latest.
+pub(crate) const TICK_SECONDS: u64 = 1;

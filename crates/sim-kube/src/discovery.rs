@@ -1,0 +1,179 @@
+//! What the server says about itself: version, health, groups, resources, and as much of a schema as clients look for.
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::call::Call;
+use crate::error::{ApiError, Result};
+use crate::openapi;
+use crate::resource::{GROUPS, RESOURCES, Resource, Subresource, VERSION, group_version};
+use crate::show;
+
+/// The API that the server has: the one that its types were made from.
+const API: (&str, &str) = ("1", "33");
+
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// Paths that lead to no object.
+pub(crate) fn answer(call: &Call<'_>, path: &str) -> Result<Response<Bytes>> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let body = match segments.as_slice() {
+        ["version"] => version(),
+        ["healthz" | "livez" | "readyz", ..] => return Ok(text("ok")),
+        ["api"] if aggregated(call) => return Ok(aggregate(&[""])),
+        ["apis"] if aggregated(call) => return Ok(aggregate(&GROUPS)),
+        ["api"] => json!({"kind": "APIVersions", "versions": [VERSION], "serverAddressByClientCIDRs": []}),
+        ["apis"] => {
+            let groups: Vec<Value> = GROUPS.iter().map(|group| describe(group)).collect();
+            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+        }
+        ["api", VERSION] => resources(""),
+        ["apis", group] if GROUPS.contains(group) => {
+            let mut group = describe(group);
+            group["kind"] = json!("APIGroup");
+            group["apiVersion"] = json!("v1");
+            group
+        }
+        ["apis", group, VERSION] if GROUPS.contains(group) => resources(group),
+        ["openapi", "v3"] => openapi::index(),
+        ["openapi", "v3", "api", VERSION] => openapi::document(""),
+        ["openapi", "v3", "apis", group, VERSION] if GROUPS.contains(group) => openapi::document(group),
+        // Clients ask for it in protobuf, and for the third version first.
+        ["openapi", "v2"] => return Err(ApiError::not_acceptable()),
+        [] => json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}),
+        _ => return Err(ApiError::no_such_path()),
+    };
+    if !matches!(*call.method, Method::GET | Method::HEAD) {
+        return Err(ApiError::method_of_path());
+    }
+    Ok(show::json(StatusCode::OK, &body))
+}
+
+fn text(text: &'static str) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from_static(text.as_bytes()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+fn version() -> Value {
+    let (major, minor) = API;
+    json!({
+        "major": major, "minor": minor, "gitVersion": format!("v{major}.{minor}.0+kiln"), "gitCommit": "",
+        "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc",
+        "platform": "linux/amd64",
+    })
+}
+
+fn describe(group: &str) -> Value {
+    let version = json!({"groupVersion": group_version(group), "version": VERSION});
+    json!({"name": group, "versions": [version], "preferredVersion": version})
+}
+
+fn of_group(group: &str) -> impl Iterator<Item = &'static Resource> {
+    RESOURCES.iter().filter(move |resource| resource.group == group)
+}
+
+/// The kind of a subresource, with its group where that is another one, and its verbs.
+fn below(resource: &Resource, sub: Subresource) -> (&'static str, &'static str, &'static [&'static str]) {
+    match sub {
+        Subresource::Status => (resource.group, resource.kind, &["get", "patch", "update"]),
+        Subresource::Binding => ("", "Binding", &["create"]),
+        Subresource::Eviction => ("policy", "Eviction", &["create"]),
+    }
+}
+
+fn resources(group: &str) -> Value {
+    let mut list = Vec::new();
+    for resource in of_group(group) {
+        let mut one = json!({
+            "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
+            "kind": resource.kind, "verbs": VERBS, "storageVersionHash": "",
+        });
+        if !resource.short.is_empty() {
+            one["shortNames"] = json!(resource.short);
+        }
+        if !resource.categories.is_empty() {
+            one["categories"] = json!(resource.categories);
+        }
+        list.push(one);
+        for sub in resource.subresources {
+            let (group, kind, verbs) = below(resource, *sub);
+            let mut one = json!({
+                "name": format!("{}/{}", resource.plural, sub.name()), "singularName": "",
+                "namespaced": resource.namespaced, "kind": kind, "verbs": verbs,
+            });
+            if group != resource.group {
+                one["group"] = json!(group);
+                one["version"] = json!(VERSION);
+            }
+            list.push(one);
+        }
+    }
+    if group == "authorization.k8s.io" {
+        list.push(json!({
+            "name": "selfsubjectaccessreviews", "singularName": "selfsubjectaccessreview", "namespaced": false,
+            "kind": "SelfSubjectAccessReview", "verbs": ["create"],
+        }));
+    }
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version(group), "resources": list})
+}
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Whether the client takes everything about all groups in one answer.
+fn aggregated(call: &Call<'_>) -> bool {
+    call.accept.split(',').any(|one| one.trim() == AGGREGATED)
+}
+
+fn aggregate(groups: &[&str]) -> Response<Bytes> {
+    let items: Vec<Value> = groups
+        .iter()
+        .map(|group| {
+            let mut list: Vec<Value> = of_group(group).map(aggregated_resource).collect();
+            if *group == "authorization.k8s.io" {
+                let kind = json!({"group": group, "version": VERSION, "kind": "SelfSubjectAccessReview"});
+                list.push(json!({
+                    "resource": "selfsubjectaccessreviews", "singularResource": "selfsubjectaccessreview",
+                    "scope": "Cluster", "responseKind": kind, "verbs": ["create"],
+                }));
+            }
+            let version = json!({"version": VERSION, "freshness": "Current", "resources": list});
+            json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": [version]})
+        })
+        .collect();
+    let body = json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
+    });
+    let mut response = show::json(StatusCode::OK, &body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
+    response
+}
+
+fn aggregated_resource(resource: &'static Resource) -> Value {
+    let kind = |group: &str, kind: &str| json!({"group": group, "version": VERSION, "kind": kind});
+    let below: Vec<Value> = resource
+        .subresources
+        .iter()
+        .map(|sub| {
+            let (group, name, verbs) = below(resource, *sub);
+            json!({"subresource": sub.name(), "responseKind": kind(group, name), "verbs": verbs})
+        })
+        .collect();
+    let mut one = json!({
+        "resource": resource.plural, "singularResource": resource.singular, "verbs": VERBS,
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "responseKind": kind(resource.group, resource.kind),
+    });
+    for (field, value) in [
+        ("shortNames", json!(resource.short)),
+        ("categories", json!(resource.categories)),
+        ("subresources", json!(below)),
+    ] {
+        if value.as_array().is_some_and(|list| !list.is_empty()) {
+            one[field] = value;
+        }
+    }
+    one
+}

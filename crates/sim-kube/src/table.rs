@@ -1,0 +1,110 @@
+//! Objects as rows, for people: what `kubectl get` prints.
+
+mod columns;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::meta;
+use crate::resource::Sort;
+use crate::store::Object;
+
+/// How much of an object is in its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Include {
+    Nothing,
+    Metadata,
+    Everything,
+}
+
+impl Include {
+    pub(crate) fn parse(text: &str) -> Self {
+        match text {
+            "None" => Self::Nothing,
+            "Object" => Self::Everything,
+            _ => Self::Metadata,
+        }
+    }
+}
+
+/// A table of objects.
+pub(crate) fn table(sort: Sort, objects: &[Object], include: Include, columns: bool, now: Timestamp) -> Value {
+    let rows: Vec<Value> = objects
+        .iter()
+        .map(|object| {
+            let mut row = json!({"cells": columns::cells(sort, object, now)});
+            match include {
+                Include::Nothing => {}
+                Include::Metadata => row["object"] = metadata_of(object),
+                Include::Everything => row["object"] = Value::clone(object),
+            }
+            row
+        })
+        .collect();
+    let definitions = if columns { columns::definitions(sort) } else { Value::Null };
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {},
+        "columnDefinitions": definitions, "rows": rows,
+    })
+}
+
+/// An object without all but its metadata.
+pub(crate) fn metadata_of(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}
+
+/// A time since, as people say it: two units where the smaller one matters.
+fn age(since: &str, now: Timestamp) -> String {
+    let Ok(since) = since.parse::<Timestamp>() else { return "<unknown>".to_owned() };
+    let seconds = (now - since).total(jiff::Unit::Second).unwrap_or_default();
+    #[expect(clippy::cast_possible_truncation, reason = "ages are far below 2^63 seconds")]
+    duration(seconds as i64)
+}
+
+/// Days and up in whole units, below that the shorter the finer.
+fn duration(seconds: i64) -> String {
+    let pair = |large: i64, unit: char, small: i64, fine: char| {
+        if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{small}{fine}") }
+    };
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        ..-1 => "<invalid>".to_owned(),
+        -1..120 => format!("{}s", seconds.max(0)),
+        120..600 => pair(minutes, 'm', seconds % 60, 's'),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => pair(hours, 'h', minutes % 60, 'm'),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => pair(days, 'd', hours % 24, 'h'),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => pair(days / 365, 'y', days % 365, 'd'),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+fn created(object: &Value, now: Timestamp) -> String {
+    age(meta::text(object, "/metadata/creationTimestamp"), now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_read_as_people_say_them() {
+        for (seconds, text) in [
+            (-5, "<invalid>"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (185, "3m5s"),
+            (3600, "60m"),
+            (10_860, "3h1m"),
+            (90_000, "25h"),
+            (180_000, "2d2h"),
+            (864_000, "10d"),
+            (63_072_000, "2y"),
+        ] {
+            assert_eq!(duration(seconds), text, "{seconds}");
+        }
+    }
+}

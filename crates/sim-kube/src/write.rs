@@ -1,0 +1,267 @@
+//! Making and changing objects.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::call::Call;
+use crate::error::{ApiError, Cause, Result};
+use crate::resource::{Resource, Sort};
+use crate::schema::{self, Decoded};
+use crate::store::{Object, Store};
+use crate::{event, meta, strategy};
+
+/// What a write came to.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) object: Object,
+    /// It was not there before.
+    pub(crate) created: bool,
+    /// What the client should know: fields that were dropped.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Takes in what a client sent: known fields only, in the form of storage.
+pub(crate) fn take(call: &Call<'_>, resource: &'static Resource, object: Value) -> Result<(Value, Vec<String>)> {
+    let Decoded { object, unknown } = schema::decode(resource, object)?;
+    let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    let warnings = match call.option("fieldValidation") {
+        "Strict" if !unknown.is_empty() => {
+            let version = resource.api_version();
+            let kind = resource.kind;
+            return Err(ApiError::bad(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
+                unknown.join(", ")
+            )));
+        }
+        "Ignore" => Vec::new(),
+        "" | "Warn" | "Strict" => unknown,
+        other => {
+            return Err(ApiError::bad(format!(
+                "invalid fieldValidation {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+            )));
+        }
+    };
+    Ok((event::to_stored(resource, object), warnings))
+}
+
+/// POST.
+pub(crate) fn create(
+    store: &mut Store,
+    call: &Call<'_>,
+    resource: &'static Resource,
+    namespace: Option<&str>,
+    now: Timestamp,
+) -> Result<Written> {
+    if resource.namespaced && namespace.is_none() {
+        return Err(ApiError::method(resource, "create"));
+    }
+    let (mut object, warnings) = take(call, resource, call.json()?)?;
+    let resource = resource.stored();
+    place(&mut object, namespace, None)?;
+    let object = create_object(store, resource, object, now, call.dry_run()?)?;
+    Ok(Written { object, created: true, warnings })
+}
+
+/// Makes an object that is in its place.
+pub(crate) fn create_object(
+    store: &mut Store,
+    resource: &'static Resource,
+    mut object: Value,
+    now: Timestamp,
+    dry_run: bool,
+) -> Result<Object> {
+    if !meta::resource_version(&object).is_empty() {
+        return Err(ApiError::unnamed("resourceVersion should not be set on objects to be created"));
+    }
+    name(store, resource, &mut object)?;
+    let (namespace, name) = (meta::namespace(&object).to_owned(), meta::name(&object).to_owned());
+    if resource.namespaced {
+        let spaces = Sort::Namespace.resource();
+        let space = store.get(spaces, "", &namespace).ok_or_else(|| ApiError::not_found(spaces, &namespace))?;
+        if meta::is_terminating(space) {
+            return Err(ApiError::terminating(resource, &name, &namespace));
+        }
+    }
+    let metadata = meta::metadata(&mut object);
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
+        metadata.remove(field);
+    }
+    metadata.insert("creationTimestamp".to_owned(), json!(meta::time(now)));
+    metadata.insert("uid".to_owned(), json!(store.ids.uuid()));
+    if resource.generation {
+        metadata.insert("generation".to_owned(), json!(1));
+    } else {
+        metadata.remove("generation");
+    }
+    strategy::prepare(resource, &mut object, now);
+    strategy::check_new(resource, &object)?;
+    if store.get(resource, &namespace, &name).is_some() {
+        return Err(ApiError::exists(resource, &name));
+    }
+    Ok(if dry_run { object.into() } else { store.put(resource.sort, object) })
+}
+
+/// Letters and digits that make no words and are not taken for one another.
+const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+fn name(store: &mut Store, resource: &Resource, object: &mut Value) -> Result<()> {
+    if !meta::name(object).is_empty() {
+        return Ok(());
+    }
+    let stem = meta::text(object, "/metadata/generateName").to_owned();
+    if stem.is_empty() {
+        let cause = Cause::required("metadata.name", "name or generateName is required");
+        return Err(ApiError::invalid(resource, "", &[cause]));
+    }
+    let namespace = meta::namespace(object).to_owned();
+    loop {
+        let mut number = store.ids.number();
+        let suffix: String = (0..5)
+            .map(|_| {
+                let length = SUFFIX.len() as u64;
+                let at = usize::try_from(number % length).unwrap_or_default();
+                number /= length;
+                char::from(SUFFIX[at])
+            })
+            .collect();
+        // Names end before the 63rd letter, so that they fit a label.
+        let name = format!("{}{suffix}", &stem[..stem.len().min(58)]);
+        if store.get(resource, &namespace, &name).is_none() {
+            meta::metadata(object).insert("name".to_owned(), json!(name));
+            return Ok(());
+        }
+    }
+}
+
+/// Where the path says that the object is, the object has to say too, or nothing.
+pub(crate) fn place(object: &mut Value, namespace: Option<&str>, name: Option<&str>) -> Result<()> {
+    let said = meta::namespace(object);
+    match namespace {
+        Some(namespace) if said.is_empty() => {
+            meta::metadata(object).insert("namespace".to_owned(), json!(namespace));
+        }
+        Some(namespace) if said != namespace => {
+            return Err(ApiError::bad(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        Some(_) => {}
+        None => drop(meta::metadata(object).remove("namespace")),
+    }
+    let said = meta::name(object);
+    match name {
+        Some(name) if said.is_empty() => drop(meta::metadata(object).insert("name".to_owned(), json!(name))),
+        Some(name) if said != name => {
+            return Err(ApiError::bad(format!(
+                "the name of the object ({said}) does not match the name on the URL ({name})"
+            )));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// PUT, of an object or of its status.
+pub(crate) fn update(
+    store: &mut Store,
+    call: &Call<'_>,
+    resource: &'static Resource,
+    (namespace, name): (Option<&str>, &str),
+    status: bool,
+    now: Timestamp,
+) -> Result<Written> {
+    let (mut object, warnings) = take(call, resource, call.json()?)?;
+    let resource = resource.stored();
+    place(&mut object, namespace, Some(name))?;
+    let dry_run = call.dry_run()?;
+    let Some(old) = store.get(resource, namespace.unwrap_or_default(), name).cloned() else {
+        if !resource.create_on_update || status {
+            return Err(ApiError::not_found(resource, name));
+        }
+        meta::metadata(&mut object).remove("resourceVersion");
+        let object = create_object(store, resource, object, now, dry_run)?;
+        return Ok(Written { object, created: true, warnings });
+    };
+    if meta::resource_version(&object).is_empty() && !resource.unconditional_update {
+        let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+        return Err(ApiError::invalid(resource, name, &[cause]));
+    }
+    let object = replace(store, resource, &old, object, status, dry_run)?;
+    Ok(Written { object, created: false, warnings })
+}
+
+/// Fields of the metadata that only the server writes.
+const OWN: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
+
+/// Puts `new` in the place of `old`, where nothing speaks against it.
+pub(crate) fn replace(
+    store: &mut Store,
+    resource: &'static Resource,
+    old: &Object,
+    mut new: Value,
+    status: bool,
+    dry_run: bool,
+) -> Result<Object> {
+    let name = meta::name(old).to_owned();
+    let asked = meta::resource_version(&new);
+    if !asked.is_empty() && asked != meta::resource_version(old) {
+        return Err(ApiError::modified(resource, &name));
+    }
+    let uid = meta::uid(&new);
+    if !uid.is_empty() && uid != meta::uid(old) {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::uid(old));
+        return Err(ApiError::conflict(resource, &name, &why));
+    }
+    let metadata = meta::metadata(&mut new);
+    for field in OWN {
+        match old["metadata"].get(field) {
+            Some(value) => drop(metadata.insert(field.to_owned(), value.clone())),
+            None => drop(metadata.remove(field)),
+        }
+    }
+    metadata.remove("managedFields");
+    metadata.insert("resourceVersion".to_owned(), json!(meta::resource_version(old)));
+    tidy(metadata);
+    if status {
+        strategy::prepare_status(old, &mut new);
+    } else {
+        strategy::prepare_change(resource, old, &mut new);
+    }
+    strategy::check_change(resource, old, &new)?;
+    if resource.generation && old.get("spec") != new.get("spec") {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
+        meta::metadata(&mut new).insert("generation".to_owned(), json!(generation));
+    }
+    if new == **old {
+        return Ok(old.clone());
+    }
+    if dry_run {
+        return Ok(new.into());
+    }
+    // The last finalizer went: what was only held by it goes too.
+    if meta::is_terminating(&new)
+        && meta::finalizers(&new).is_empty()
+        && !meta::finalizers(old).is_empty()
+        && meta::deletion_grace(&new).unwrap_or_default() == 0
+        && resource.sort != Sort::Namespace
+    {
+        let gone = store.remove(resource.sort, meta::namespace(old), &name);
+        return Ok(gone.unwrap_or_else(|| new.into()));
+    }
+    Ok(store.put(resource.sort, new))
+}
+
+/// Empty maps and lists are not kept: an annotation that went leaves nothing behind.
+fn tidy(metadata: &mut serde_json::Map<String, Value>) {
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let empty = match metadata.get(field) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            Some(Value::Null) => true,
+            _ => false,
+        };
+        if empty {
+            metadata.remove(field);
+        }
+    }
+}
