@@ -1,0 +1,25 @@
+//! The Kubernetes edge: nodes held with their owner and earlier state, drain, the lease of a pool, and the journal in a `ConfigMap`.
+//!
+//! Decisions are functions over values ([`drain::decide`], [`drain::judge`]); [`Cluster`] does what they say. Nothing here reads the
+//! clock of the machine or draws random numbers: time is tokio's, the rest comes in by [`ClusterOptions`]. No request is repeated below
+//! this crate, so that what a 429 means is decided here ([`connect`]).
+
+mod call;
+mod connect;
+pub mod drain;
+mod error;
+mod journal;
+mod lease;
+mod name;
+mod node;
+pub mod rbac;
+
+pub use call::{Cluster, ClusterOptions, Spread, WallClock};
+pub use connect::connect;
+pub use error::{Answer, Error};
+pub use journal::{Journal, JournalStore};
+pub use lease::{Held, PoolLease};
+pub use name::{BadName, Namespace, NodeName, Owner};
+pub use node::{
+    AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, Hold, HoldWhat, NodeSeen, ProviderId, Readiness, ReadyWhen,
+};

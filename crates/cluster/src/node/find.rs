@@ -1,0 +1,66 @@
+//! Finding nodes.
+
+use k8s_openapi::api::core::v1::Node;
+use kiln_cloud::PoolName;
+use kube::Api;
+use kube::api::ListParams;
+use tokio::time::Instant;
+
+use super::provider_id::ProviderId;
+use super::seen::NodeSeen;
+use crate::call::PATIENCE;
+use crate::name::NodeName;
+use crate::{Cluster, Error};
+
+/// A node object has 10 to 20 KiB: a page stays below 10 MiB.
+const PAGE: u32 = 500;
+
+impl Cluster {
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    /// The node of that name.
+    pub async fn node(&self, name: &NodeName) -> Result<NodeSeen, Error> {
+        let api = self.nodes();
+        let what = format!("get node `{name}`");
+        let node = self.persist(&what, Instant::now() + PATIENCE, || api.get(name.as_str())).await?;
+        NodeSeen::of(node)
+    }
+
+    /// The node that is this machine, if it is one of the cluster.
+    pub async fn find_node(&self, id: &ProviderId) -> Result<Option<NodeSeen>, Error> {
+        let mut found = self.nodes_that(|other| other == id).await?;
+        if found.len() > 1 {
+            let nodes = found.into_iter().map(|node| node.name).collect();
+            return Err(Error::SameProviderId { id: id.to_string(), nodes });
+        }
+        Ok(found.pop())
+    }
+
+    /// The nodes of a pool, by name.
+    pub async fn nodes_of(&self, pool: &PoolName) -> Result<Vec<NodeSeen>, Error> {
+        self.nodes_that(|id| id.is_of(pool)).await
+    }
+
+    async fn nodes_that(&self, wanted: impl Fn(&ProviderId) -> bool) -> Result<Vec<NodeSeen>, Error> {
+        let api = self.nodes();
+        let mut found = Vec::new();
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let list = self.persist("list nodes", Instant::now() + PATIENCE, || api.list(&page)).await?;
+            for node in list.items {
+                let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
+                if id.and_then(|id| id.parse().ok()).is_some_and(|id| wanted(&id)) {
+                    found.push(NodeSeen::of(node)?);
+                }
+            }
+            match list.metadata.continue_ {
+                Some(token) if !token.is_empty() => page = page.continue_token(&token),
+                _ => break,
+            }
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+}
