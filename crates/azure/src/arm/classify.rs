@@ -15,7 +15,7 @@ pub(crate) fn of_answer(status: u16, detail: &ErrorDetail) -> ErrorClass {
         401 => ErrorClass::Authentication,
         403 => ErrorClass::Permission,
         404 | 410 => ErrorClass::NotFound,
-        409 => ErrorClass::Busy,
+        409 => of_conflict(detail),
         412 => ErrorClass::Precondition,
         429 => ErrorClass::Throttled,
         408 | 500..=599 => ErrorClass::Transient,
@@ -39,9 +39,35 @@ pub(crate) fn of_failure(detail: &ErrorDetail) -> ErrorClass {
     ]) {
         ErrorClass::Transient
     } else if coded(&["Conflict", "OperationNotAllowed", "AnotherOperationInProgress"]) {
-        ErrorClass::Busy
+        of_conflict(detail)
     } else if coded(&["NotFound", "ResourceNotFound"]) {
         ErrorClass::NotFound
+    } else {
+        ErrorClass::Invalid
+    }
+}
+
+/// What Azure says where waiting helps. Its codes do not tell: `OperationNotAllowed` is also a disk that is attached, and `Conflict` a name
+/// that is taken.
+const BUSY_WORDS: &[&str] = &[
+    "in progress",
+    "concurrent",
+    "marked for deletion",
+    "being ",
+    "try again",
+    "retry",
+    "transition",
+    "state creating",
+    "state updating",
+    "state deleting",
+];
+
+/// A conflict with what is there: with an operation that will end, with something that has the name, or for good.
+fn of_conflict(detail: &ErrorDetail) -> ErrorClass {
+    if detail.says("already exists") || detail.says("exists already") {
+        ErrorClass::Precondition
+    } else if detail.has_code("AnotherOperationInProgress") || BUSY_WORDS.iter().any(|words| detail.says(words)) {
+        ErrorClass::Busy
     } else {
         ErrorClass::Invalid
     }
@@ -106,6 +132,24 @@ mod tests {
             of_answer(409, &detail("OperationNotAllowed", "another operation is in progress")),
             ErrorClass::Busy
         );
+    }
+
+    #[test]
+    fn a_conflict_is_waited_for_only_where_it_will_end() {
+        for (code, message, class) in [
+            (
+                "OperationNotAllowed",
+                "Operation is not allowed on resource 'd' since it is marked for deletion.",
+                ErrorClass::Busy,
+            ),
+            ("Conflict", "The request failed due to conflict with a concurrent request.", ErrorClass::Busy),
+            ("OperationNotAllowed", "The source 's' is in state Creating; it must be Succeeded.", ErrorClass::Busy),
+            ("OperationNotAllowed", "The image version 'v' is in state Failed. Delete it first.", ErrorClass::Invalid),
+            ("OperationNotAllowed", "Disk d is attached to VM v.", ErrorClass::Invalid),
+            ("Conflict", "A gallery with the name 'g' exists already in resource group 'r'.", ErrorClass::Precondition),
+        ] {
+            assert_eq!(of_answer(409, &detail(code, message)), class, "{message}");
+        }
     }
 
     #[test]
