@@ -10,6 +10,7 @@
 mod authority;
 mod clock;
 mod component;
+mod crds;
 mod error;
 mod folder;
 mod keeper;
@@ -24,6 +25,7 @@ mod unique;
 
 pub use authority::{Credential, Identity};
 pub use component::Component;
+pub use crds::karpenter_crds;
 pub use error::Error;
 pub use options::Options;
 pub use plane::ControlPlane;

@@ -15,6 +15,8 @@ pub enum Part {
     PythonSdk,
     /// The servers of Kubernetes, kubectl and etcd.
     Kube,
+    /// Karpenter's own definitions of its objects.
+    KarpenterCrds,
     /// The `az` command.
     AzureCli,
 }
@@ -47,14 +49,30 @@ pub enum Recipe {
         /// etcd's Go module, for machines without Debian's package.
         etcd: &'static str,
     },
+    /// YAML files of a Go module that is only read.
+    GoFiles {
+        /// The module with its version.
+        module: &'static str,
+        /// Its sum, as `go.sum` writes it.
+        sum: &'static str,
+        /// The folder inside the module.
+        from: &'static str,
+        /// The folder of the part that they go to.
+        to: &'static str,
+        /// The Go to install when PATH has none that is new enough.
+        go: &'static str,
+    },
 }
 
 /// The last minor whose kubelet still runs on cgroup v1 without being told to: CI machines and containers have it.
 const KUBERNETES: &str = "v1.34.4";
 
+/// The Go that is installed where PATH has none that is new enough.
+const GO: &str = "1.26.6";
+
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 4] = [Self::CargoDeny, Self::PythonSdk, Self::Kube, Self::AzureCli];
+    pub const ALL: [Self; 5] = [Self::CargoDeny, Self::PythonSdk, Self::Kube, Self::KarpenterCrds, Self::AzureCli];
 
     /// The name that `cargo xtask setup` takes.
     pub fn name(self) -> &'static str {
@@ -62,6 +80,7 @@ impl Part {
             Self::CargoDeny => "deny",
             Self::PythonSdk => "python",
             Self::Kube => "kube",
+            Self::KarpenterCrds => "karpenter",
             Self::AzureCli => "az",
         }
     }
@@ -72,6 +91,7 @@ impl Part {
             Self::CargoDeny => "cargo-deny: licences, sources, banned crates",
             Self::PythonSdk => "the Azure SDK for Python, in an environment of its own",
             Self::Kube => "the servers of Kubernetes, kubectl and etcd, built from Go modules",
+            Self::KarpenterCrds => "Karpenter's own CustomResourceDefinitions",
             Self::AzureCli => "the real az, in an environment of its own",
         }
     }
@@ -80,7 +100,7 @@ impl Part {
     pub fn tier(self) -> Tier {
         match self {
             Self::CargoDeny => Tier::Fast,
-            Self::PythonSdk | Self::Kube => Tier::Default,
+            Self::PythonSdk | Self::Kube | Self::KarpenterCrds => Tier::Default,
             Self::AzureCli => Tier::Full,
         }
     }
@@ -100,8 +120,15 @@ impl Part {
                     ("go.sum", include_str!("../../../tools/kube/go.sum")),
                     ("main.go", include_str!("../../../tools/kube/main.go")),
                 ],
-                go: "1.26.8",
+                go: GO,
                 etcd: "go.etcd.io/etcd/server/v3@v3.6.16",
+            },
+            Self::KarpenterCrds => Recipe::GoFiles {
+                module: "sigs.k8s.io/karpenter@v1.9.0",
+                sum: "h1:95p6+9AaZ/eYD3hLPyvBDBquC3v8m09T2u/pB/3Qrqs=",
+                from: "pkg/apis/crds",
+                to: "crds",
+                go: GO,
             },
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../tests/python/az-requirements.txt"),
@@ -116,6 +143,7 @@ impl Part {
             Self::CargoDeny => "bin/cargo-deny",
             Self::PythonSdk => "bin/python",
             Self::Kube => "bin/kiln-kube",
+            Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
             Self::AzureCli => "bin/az",
         }
     }
@@ -184,7 +212,7 @@ mod tests {
     fn an_unknown_part_is_answered_with_the_known_ones() {
         assert_eq!("deny".parse(), Ok(Part::CargoDeny));
         let message = "helm".parse::<Part>().unwrap_err().to_string();
-        assert_eq!(message, "no part is called `helm`; the parts are: deny, python, kube, az");
+        assert_eq!(message, "no part is called `helm`; the parts are: deny, python, kube, karpenter, az");
     }
 
     #[test]

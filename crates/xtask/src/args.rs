@@ -32,6 +32,7 @@ usage: cargo xtask <command>
                     deny     cargo-deny: licences, sources, banned crates
                     python   the Azure SDK for Python, in an environment of its own
                     kube     the servers of Kubernetes, kubectl and etcd, built from Go modules (10 CPU minutes)
+                    karpenter  Karpenter's own CustomResourceDefinitions
                     az       the real az, in an environment of its own (730 MB)
   floor           count the tests of each tier and write tests/floor.json
   bench           cost curves, as ratios within one run
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn setup_without_a_part_installs_what_ci_needs() {
-        assert_eq!(parsed("setup"), Ok(Command::Setup(vec![Part::CargoDeny, Part::PythonSdk, Part::Kube])));
+        assert_eq!(parsed("setup"), Ok(Command::Setup(Tier::Default.parts().collect())));
         assert_eq!(parsed("setup az"), Ok(Command::Setup(vec![Part::AzureCli])));
     }
 

