@@ -261,10 +261,7 @@ fn a_machine_gets_a_token_of_its_identity_that_opens_arm() {
 #[test]
 fn an_identity_is_chosen_by_client_object_or_resource_id() {
     let identity = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/nodes";
-    let spec = WorldSpec::default();
-    let spec =
-        world(&format!("pools: [{{name: p, capacity: 1}}]\nresources: []\nsubscriptionId: {}\n", spec.subscription_id));
-    let sim = with(spec);
+    let sim = with(world("pools: [{name: p, capacity: 1}]"));
     let ask = |query: &str| {
         let path = format!(
             "/vm/p_0/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://management.azure.com/{query}"
@@ -281,7 +278,13 @@ fn an_identity_is_chosen_by_client_object_or_resource_id() {
         assert_eq!((got.status, got.body["error"].as_str()), (400, Some("invalid_request")), "{wrong}");
         assert_eq!(got.body["error_description"], "Identity not found", "{wrong}");
     }
-    assert_eq!(ask("&client_id=a&object_id=b").status, 400);
+    let both = format!("&client_id={}&object_id={}", spec.identity.client_id, spec.identity.object_id);
+    assert_eq!(ask(&both).status, 400, "one at a time");
+    let body = json!({"identity": {"type": "UserAssigned", "userAssignedIdentities": {identity: {}}}}).to_string();
+    let bearer = format!("Bearer {}", token(&sim));
+    let patched = arm(&sim, "PATCH", &format!("{set}?api-version=2024-03-01"), &[("authorization", &bearer)], &body);
+    assert!(patched.status < 300, "{}", patched.text);
+    assert_eq!(ask(&format!("&msi_res_id={identity}")).status, 200, "it is assigned now");
 }
 
 #[test]
