@@ -10,6 +10,7 @@ mod publish;
 mod trials;
 mod versions;
 
+use std::fmt;
 use std::sync::Arc;
 
 use azure_core::http::HttpClient;
@@ -24,7 +25,7 @@ const COMPUTE: &str = "Microsoft.Compute";
 const NETWORK: &str = "Microsoft.Network";
 
 /// What an edge to Azure is made of.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AzureOptions {
     /// The cloud.
     pub cloud: Cloud,
@@ -36,6 +37,12 @@ pub struct AzureOptions {
     pub jitter: Jitter,
     /// Who gets a copy of what is said to ARM.
     pub recorder: Option<Arc<dyn Recorder>>,
+}
+
+impl fmt::Debug for AzureOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AzureOptions").field("cloud", &self.cloud).finish_non_exhaustive()
+    }
 }
 
 /// One resource group of Azure. It is cheap to clone; clones share connections and tokens.

@@ -1,5 +1,6 @@
 //! Sends requests, and sends them again where that helps.
 
+use std::fmt;
 use std::sync::Arc;
 
 use azure_core::http::headers::Headers;
@@ -22,7 +23,7 @@ use crate::login::{Cloud, Renewing};
 use crate::wire::{FreshTokenPolicy, Refusal, WireGuard};
 
 /// What a client is made of.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ArmOptions {
     /// The cloud.
     pub cloud: Cloud,
@@ -35,11 +36,24 @@ pub struct ArmOptions {
 }
 
 /// A client of one cloud's resource manager.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Arm {
     pipeline: Pipeline,
     endpoint: Url,
     jitter: Jitter,
+}
+
+/// Only the endpoint: what a transport prints of itself is not ours to know.
+impl fmt::Debug for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arm").field("endpoint", &self.endpoint.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ArmOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArmOptions").field("cloud", &self.cloud).finish_non_exhaustive()
+    }
 }
 
 impl Arm {

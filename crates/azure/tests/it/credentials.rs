@@ -1,7 +1,7 @@
 //! Each way to log in, with `azure_identity`'s own credentials, against the embedded Azure.
 
 use kiln_azure::login::{
-    AzureJson, Environment, Identity, LoginChoice, ManagedIdentity, ServicePrincipal, choose, discover,
+    AzureJson, Environment, Identity, Login, LoginChoice, ManagedIdentity, ServicePrincipal, choose, discover,
 };
 use kiln_cloud::{ErrorClass, Factory, FactoryError, SecretText};
 use kiln_sim::{Speed, WorldSpec};
@@ -93,4 +93,20 @@ async fn a_missing_permission_is_told_apart_and_names_the_action() {
     let error = world.azure().pools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Permission);
     assert!(error.to_string().contains("Microsoft.Compute/virtualMachineScaleSets/read"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_that_can_be_printed_shows_a_secret_or_a_token() {
+    let world = world();
+    let secret = world.sim.spec().clients[0].client_secret.clone();
+    let login = Login { cloud: Embedded::cloud(), identity: world.principal() };
+    let credential = login.credential(&world.http()).unwrap();
+    let azure = world.azure();
+    azure.pools().await.unwrap();
+    let variables: Environment = [(Environment::CLIENT_SECRET, secret.clone())].into_iter().collect();
+    let shown = format!("{login:?} {credential:?} {azure:?} {variables:?} {:?}", world.judge.seen());
+    assert!(shown.contains("ServicePrincipal") && shown.contains(Environment::CLIENT_SECRET), "{shown}");
+    assert!(!shown.contains(&secret), "{shown}");
+    // Every token of the embedded Azure is a JWT, which begins so.
+    assert!(!shown.contains("eyJ"), "{shown}");
 }

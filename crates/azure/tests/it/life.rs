@@ -7,8 +7,10 @@ use kiln_cloud::{
     Provisioning, RecipeChange, SecretText, Storage, Tags, Trial, TrialName, VersionState,
 };
 use kiln_prototype::{names, node_name};
+use kiln_sim::{Speed, WorldSpec};
 use tokio::time::Instant;
 
+use crate::embedded::Embedded;
 use crate::stage::{Stage, day};
 
 #[tokio::test(start_paused = true)]
@@ -194,4 +196,16 @@ async fn a_region_without_zones_gets_local_copies_after_the_failed_version_is_de
     );
     let version = &stage.azure.versions(&stage.line()).await.unwrap()[0];
     assert_eq!((version.state.clone(), version.storage), (VersionState::Succeeded, Some(Storage::Local)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_in_a_region_that_has_no_zones_ends_with_local_copies_by_itself() {
+    let spec = WorldSpec { location: "westcentralus".into(), ..WorldSpec::default() };
+    let stage = Stage::within(Embedded::new(spec, Speed::Factor(1.0), ""));
+    stage.make_line().await;
+    let capture = stage.capture().await;
+    let publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    assert_eq!(stage.azure.publish_or_fall_back(&publication, |_, _| ()).await.unwrap(), Storage::Local);
+    let versions = stage.azure.versions(&stage.line()).await.unwrap();
+    assert_eq!(versions.iter().map(|v| v.storage).collect::<Vec<_>>(), [Some(Storage::Local)]);
 }

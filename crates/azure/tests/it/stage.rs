@@ -17,7 +17,10 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(faults: &str) -> Self {
-        let world = Embedded::in_real_pace(faults);
+        Self::within(Embedded::in_real_pace(faults))
+    }
+
+    pub(crate) fn within(world: Embedded) -> Self {
         let azure = world.azure();
         let group = world.sim.spec().resource_group.clone();
         Self { world, azure, group }
