@@ -107,7 +107,7 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name = named(&identity.user);
         // rcgen keeps one value per type; the same type by its number counts as another.
-        let types = [DnType::OrganizationName, DnType::from_oid(&[2, 5, 4, 10])];
+        let types = [DnType::OrganizationName, DnType::CustomDnType(vec![2, 5, 4, 10])];
         if identity.groups.len() > types.len() {
             return Err(Error::TooManyGroups { user: identity.user.clone(), groups: identity.groups.len() });
         }
