@@ -25,14 +25,4 @@ impl Failure {
     pub(crate) fn file(path: &Path, problem: impl Display) -> Self {
         Self::input(format_args!("{}: {problem}", path.display()))
     }
-
-    /// A file that cannot be read as what it should be. The reader of YAML begins with its own `error:` and does not know the name.
-    pub(crate) fn parse(path: &Path, problem: &str) -> Self {
-        let name = path.display().to_string();
-        Self::input(
-            problem
-                .replacen(&format!("{name}: error: "), &format!("{name}: "), 1)
-                .replace("--> <input>:", &format!("--> {name}:")),
-        )
-    }
 }

@@ -9,6 +9,7 @@ use crate::arm::id::Target;
 use crate::world::ids::chance;
 use crate::world::operation::Fate;
 use crate::world::roles::matches;
+use crate::yaml;
 
 /// A fault plan, as its file tells it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -210,10 +211,7 @@ impl Kind {
 impl FaultPlan {
     /// Reads a fault file (YAML). `name` stands in messages.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
-        if text.trim().is_empty() {
-            return Ok(Self::default());
-        }
-        let plan: Self = serde_saphyr::from_str(text).map_err(|error| format!("{name}: {error}"))?;
+        let plan: Self = yaml::parse(name, text)?;
         for (index, rule) in plan.faults.iter().enumerate() {
             if !(0.0..=1.0).contains(&rule.probability) {
                 return Err(format!(

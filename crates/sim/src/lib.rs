@@ -16,6 +16,7 @@ mod sim;
 pub mod tls;
 mod wire;
 mod world;
+mod yaml;
 
 pub use clock::Speed;
 pub use faults::{FaultPlan, Kind as FaultKind, Rule as FaultRule};

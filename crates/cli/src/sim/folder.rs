@@ -37,8 +37,7 @@ pub(crate) fn world(folder: Option<&Path>, given: Option<(&Path, WorldSpec)>) ->
 fn read_world(path: &Path) -> Result<Option<(PathBuf, WorldSpec)>, Failure> {
     match fs::read_to_string(path) {
         Ok(text) => {
-            let spec = WorldSpec::parse(&path.display().to_string(), &text)
-                .map_err(|problem| Failure::parse(path, &problem))?;
+            let spec = WorldSpec::parse(&path.display().to_string(), &text).map_err(Failure::input)?;
             Ok(Some((path.to_owned(), spec)))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -135,7 +135,7 @@ fn announce(line: &str) -> Result<(), Failure> {
 
 fn parse<T>(path: &Path, parser: fn(&str, &str) -> Result<T, String>) -> Result<T, Failure> {
     let text = fs::read_to_string(path).map_err(|error| Failure::file(path, error))?;
-    parser(&path.display().to_string(), &text).map_err(|problem| Failure::parse(path, &problem))
+    parser(&path.display().to_string(), &text).map_err(Failure::input)
 }
 
 /// An address that means all addresses is no name.

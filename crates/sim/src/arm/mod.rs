@@ -121,7 +121,7 @@ fn handle(state: &mut State, call: &Call, target: &Target, fault: Option<Fault>)
         }
         Some(Fault::TokenExpires) => {
             state.tokens_from = state.wall;
-            return Err(crate::entra::expired(state));
+            return Err(crate::entra::expired(state, &call.base));
         }
         Some(Fault::StaleRead) => {
             if let Target::Resource(id) = target

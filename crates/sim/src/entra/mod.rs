@@ -110,10 +110,13 @@ pub(crate) fn authenticate(state: &State, headers: &HeaderMap) -> Result<Princip
 }
 
 /// The answer to a token that is too old.
-pub(crate) fn expired(state: &State) -> ArmError {
+pub(crate) fn expired(state: &State, base: &str) -> ArmError {
     let message = expiry(state.tokens_from, state.wall);
     let mut error = ArmError::new(StatusCode::UNAUTHORIZED, "ExpiredAuthenticationToken", message.clone());
-    error.challenge = Some(format!("Bearer error=\"invalid_token\", error_description=\"{message}\""));
+    error.challenge = Some(format!(
+        "Bearer authorization_uri=\"{base}/{}\", error=\"invalid_token\", error_description=\"{message}\"",
+        state.world.spec.tenant_id
+    ));
     error
 }
 

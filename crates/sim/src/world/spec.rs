@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::profile::Profile;
+use crate::yaml;
 
 /// A world, as its file tells it. Every field has a default: an empty file is the default world.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -316,11 +317,7 @@ fn default_pool() -> PoolSpec {
 impl WorldSpec {
     /// Reads a world file (YAML, or JSON which is YAML too). `name` stands in messages.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
-        let spec: Self = if text.trim().is_empty() {
-            Self::default()
-        } else {
-            serde_saphyr::from_str(text).map_err(|error| format!("{name}: {error}"))?
-        };
+        let spec: Self = yaml::parse(name, text)?;
         spec.check().map_err(|problem| format!("{name}: {problem}"))?;
         Ok(spec)
     }
