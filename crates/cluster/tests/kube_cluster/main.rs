@@ -1,0 +1,11 @@
+//! The edge against a real API server.
+
+mod budget;
+#[path = "../common/mod.rs"]
+mod common;
+mod kubectl;
+mod objects;
+mod outage;
+mod permissions;
+mod proxy;
+mod real;
