@@ -235,6 +235,11 @@ impl Error {
         self.code() == Some(404)
     }
 
+    /// Whether the server has forgotten the revision that was asked about: what was being read must be read from its beginning.
+    pub fn expired(&self) -> bool {
+        self.code() == Some(410)
+    }
+
     /// Whether somebody else wrote since it was read, or it exists already.
     pub fn conflict(&self) -> bool {
         self.code() == Some(409)

@@ -99,7 +99,7 @@ impl Cluster {
 impl Drain<'_> {
     async fn run(mut self, progress: &mut (dyn FnMut(Progress) + Send)) -> Result<Drained, DrainError> {
         let deadline = self.started + self.options.within;
-        let mut clear = false;
+        let (mut clear, mut began) = (false, false);
         loop {
             let pods = match self.pods().await {
                 Ok(pods) => pods,
@@ -112,25 +112,23 @@ impl Drain<'_> {
             let round = self.ledger.observe(pods, self.options.flags, self.started.elapsed());
             round.news.into_iter().for_each(&mut *progress);
             if !round.blocked.is_empty() {
-                return Err(DrainError::Blocked { node: self.node.clone(), pods: round.blocked });
+                return Err(DrainError::Blocked { node: self.node.clone(), began, pods: round.blocked });
             }
             if self.ledger.is_clear() && clear {
                 let (gone, stay) = self.ledger.finish();
                 return Ok(Drained { gone, stay });
             }
             clear = self.ledger.is_clear();
-            self.ask(round.ask, progress).await?;
-            let wake = Instant::now() + if clear { SETTLE } else { POLL };
-            if self.ledger.is_hopeless() || (wake >= deadline && !clear) {
-                // What a last second could still bring is waited for.
-                if !self.ledger.is_hopeless() && Instant::now() < deadline {
-                    sleep_until(deadline).await;
-                    clear = false;
-                    continue;
-                }
+            let over = Instant::now() >= deadline;
+            if !over {
+                began |= !round.ask.is_empty();
+                self.ask(round.ask, progress).await?;
+            }
+            if self.ledger.is_hopeless() || (over && !clear) {
                 return Err(self.left());
             }
-            sleep_until(wake).await;
+            let wake = Instant::now() + if clear { SETTLE } else { POLL };
+            sleep_until(if clear { wake } else { wake.min(deadline) }).await;
         }
     }
 
@@ -146,7 +144,7 @@ impl Drain<'_> {
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<(), DrainError> {
         let now = Instant::now();
-        if !self.outage.passes(&error, now) {
+        if !error.expired() && !self.outage.passes(&error, now) {
             return Err(error.into());
         }
         let wake = now + self.cluster.wait_after(self.failures, &error);

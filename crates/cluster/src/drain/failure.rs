@@ -56,11 +56,13 @@ impl fmt::Display for LeftBecause {
 /// How a drain fails.
 #[derive(Debug, thiserror::Error)]
 pub enum DrainError {
-    /// Pods that may not be touched are on the node. None was.
-    #[error("node `{node}` is not drained, nothing was evicted: {}", blocked(pods))]
+    /// Pods that may not be touched are on the node. None was; where such a pod came later, others were evicted before it.
+    #[error("node `{node}` is not drained, {}: {}", if *began { "a pod came meanwhile" } else { "nothing was evicted" }, blocked(pods))]
     Blocked {
         /// The node.
         node: NodeName,
+        /// Whether pods were evicted before.
+        began: bool,
         /// The pods.
         pods: Vec<(PodId, BlockReason)>,
     },

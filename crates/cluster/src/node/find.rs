@@ -46,9 +46,19 @@ impl Cluster {
     async fn nodes_that(&self, wanted: impl Fn(&ProviderId) -> bool) -> Result<Vec<NodeSeen>, Error> {
         let api = self.nodes();
         let mut found = Vec::new();
-        let mut page = ListParams::default().limit(PAGE);
+        let first = || ListParams::default().limit(PAGE);
+        let deadline = Instant::now() + PATIENCE;
+        let mut page = first();
         loop {
-            let list = self.persist("list nodes", Instant::now() + PATIENCE, || api.list(&page)).await?;
+            let list = match self.persist("list nodes", deadline, || api.list(&page)).await {
+                // A page that comes minutes after the one before it finds its list forgotten.
+                Err(error) if error.expired() && page.continue_token.is_some() && Instant::now() < deadline => {
+                    found.clear();
+                    page = first();
+                    continue;
+                }
+                list => list?,
+            };
             for node in list.items {
                 let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
                 if id.and_then(|id| id.parse().ok()).is_some_and(|id| wanted(&id)) {

@@ -51,7 +51,7 @@ impl Cluster {
             };
             let now = Instant::now();
             // A revision that the server has forgotten is answered by reading anew.
-            let expired = error.answer().is_some_and(|answer| answer.code == 410);
+            let expired = error.expired();
             if !expired && !error.not_found() && !outage.passes(&error, now) {
                 return Err(error);
             }

@@ -182,9 +182,38 @@ async fn a_blocked_drain_touches_nothing_and_names_every_pod() {
     fake.put("pods", pod("replicated, emptyDir", "shop", "data", "node-1"));
     let (drained, _) = drain(&fake, &options(20)).await;
     let text = drained.unwrap_err().to_string();
+    assert!(text.starts_with("node `node-1` is not drained, nothing was evicted: "), "{text}");
     assert!(text.contains("pod shop/lonely: nothing would create it again (`--force` removes it)"), "{text}");
     assert!(text.contains("pod shop/data: it keeps data in an emptyDir"), "{text}");
     assert!(fake.asked("/eviction").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_comes_late_and_may_not_be_touched_stops_the_drain_and_is_named() {
+    let fake = cluster_of(1);
+    fake.after(|objects, asked| {
+        if asked.path.contains("/eviction") {
+            let mut late = pod("unmanaged", "shop", "late", "node-1");
+            late["metadata"]["uid"] = json!("late");
+            objects.insert("pods/shop/late".to_owned(), late);
+        }
+    });
+    let (drained, _) = drain(&fake, &options(60)).await;
+    let text = drained.unwrap_err().to_string();
+    assert!(
+        text.starts_with("node `node-1` is not drained, a pod came meanwhile: pod shop/late: nothing would"),
+        "{text}"
+    );
+    assert!(fake.asked("late/eviction").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_after_the_deadline() {
+    let fake = cluster_of(1);
+    fake.fault("/eviction", std::iter::repeat_n(budget_says_no(), 1000));
+    let (drained, _) = drain(&fake, &options(20)).await;
+    assert!(matches!(drained, Err(DrainError::Left { .. })));
+    assert!(fake.asked("/eviction").last().unwrap().at < Duration::from_secs(20));
 }
 
 #[tokio::test(start_paused = true)]

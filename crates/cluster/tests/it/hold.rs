@@ -54,6 +54,19 @@ async fn a_node_is_found_by_its_machine_whatever_the_case_of_the_id() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_of_nodes_whose_pages_were_forgotten_is_read_from_its_beginning() {
+    let fake = Fake::new();
+    fake.put("nodes", json!({"metadata": {"name": "node-1"}, "spec": {"providerID": id("pool", 1)}}));
+    let page = json!({"metadata": {"continue": "token"}, "items": [fake.get("nodes/node-1")]});
+    let forgotten =
+        json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"});
+    fake.fault("GET /api/v1/nodes", [Fault::Answer(200, page), Fault::Answer(410, forgotten)]);
+    assert_eq!(fake.cluster().nodes_of(&"pool".parse().unwrap()).await.unwrap().len(), 1);
+    assert_eq!(fake.asked("continue=token").len(), 1);
+    assert_eq!(fake.asked("GET").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_nodes_that_say_they_are_one_machine_are_named() {
     let fake = Fake::new();
     for name in ["old", "new"] {

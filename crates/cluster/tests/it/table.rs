@@ -21,7 +21,7 @@ async fn play(case: &Case) -> Outcome {
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
             let status =
                 json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "message": message});
-            fake.fault("/eviction", [Fault::Answer(201, status)]);
+            fake.fault("/eviction", [Fault::Answer(500, status)]);
         }
         _ => {}
     }
