@@ -91,7 +91,8 @@ fn make(part: Part, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed
         }
         Recipe::GoFiles { module, sum, from, to, go } => {
             let go = kube::go(go, go, folder, log, stop)?;
-            go_files::make(&go_files::GoFiles { module, sum, from, to }, &go, folder)
+            go_files::make(&go_files::GoFiles { module, sum, from, to }, &go, folder)?;
+            kube::forget_go(folder)
         }
     }
 }

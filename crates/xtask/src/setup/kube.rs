@@ -48,7 +48,8 @@ pub(super) fn make(recipe: &Kubernetes, folder: &Path, log: &Path, stop: &Stop) 
         let path = bin.join(link);
         symlink("kiln-kube", &path).map_err(|source| Failed::file(&path, source))?;
     }
-    fs::remove_dir_all(&build).map_err(|source| Failed::file(&build, source))
+    fs::remove_dir_all(&build).map_err(|source| Failed::file(&build, source))?;
+    forget_go(folder)
 }
 
 fn compile(go: &Path, module: &Path, version: &str, output: &Path) -> Command {
@@ -93,6 +94,15 @@ pub(super) fn go(needed: &str, version: &str, folder: &Path, log: &Path, stop: &
         other => Failed::NoGo { needed: needed.to_owned(), package: package.clone(), why: other.to_string() },
     })?;
     Ok(environment.join("bin/go"))
+}
+
+/// Removes the Go that [`go`] may have installed: it is larger than what it made.
+pub(super) fn forget_go(folder: &Path) -> Result<(), Failed> {
+    let environment = folder.join("go");
+    if environment.exists() {
+        fs::remove_dir_all(&environment).map_err(|source| Failed::file(&environment, source))?;
+    }
+    Ok(())
 }
 
 /// Whether `go version` names this release or a later one: `go version go1.26.8 linux/amd64`.
