@@ -3,6 +3,7 @@
 mod completions;
 mod demo;
 mod failure;
+mod man;
 mod sim;
 mod stop;
 
@@ -35,6 +36,8 @@ enum Command {
     Sim(Box<sim::Sim>),
     /// Print a completion script for a shell
     Completions(completions::Completions),
+    /// Write man pages into a folder
+    Man(man::Man),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Demo(command) => demo::run(&command, now()),
         Command::Sim(command) => sim::run(&command, &now),
         Command::Completions(command) => completions::run(&command),
+        Command::Man(command) => man::run(&command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
