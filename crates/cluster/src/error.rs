@@ -48,7 +48,7 @@ impl From<&Status> for Answer {
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.code, self.message)?;
-        for (_, cause) in &self.causes {
+        for (_, cause) in self.causes.iter().filter(|(_, cause)| !self.message.contains(cause.as_str())) {
             write!(f, " ({cause})")?;
         }
         Ok(())
@@ -267,7 +267,11 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_shown_with_what_was_asked() {
+    fn an_answer_is_shown_with_what_was_asked_and_what_its_causes_add() {
         assert_eq!(answered(403).to_string(), "get node `n`: 403 words");
+        let causes = ["words", "more words"].map(|cause| ("Cause".to_owned(), cause.to_owned())).to_vec();
+        let answer =
+            Answer { code: 422, reason: String::new(), message: "words".to_owned(), causes, retry_after: None };
+        assert_eq!(answer.to_string(), "422 words (more words)");
     }
 }

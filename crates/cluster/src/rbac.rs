@@ -38,7 +38,7 @@ const fn on(
 }
 
 /// Every permission, in the order of the manifest.
-pub const PERMISSIONS: [Permission; 14] = [
+pub const PERMISSIONS: [Permission; 15] = [
     on(Scope::Cluster, "", "nodes", "get", "read a node before it is held or released"),
     on(Scope::Cluster, "", "nodes", "list", "find a node by its provider id, and those of a pool"),
     on(Scope::Cluster, "", "nodes", "watch", "wait until a node is ready"),
@@ -47,6 +47,7 @@ pub const PERMISSIONS: [Permission; 14] = [
     on(Scope::Cluster, "", "pods", "delete", "drain past budgets, with eviction disabled"),
     on(Scope::Cluster, "", "pods/eviction", "create", "drain"),
     on(Scope::Cluster, "apps", "daemonsets", "get", "tell a DaemonSet's pod from an orphan"),
+    on(Scope::Cluster, "events.k8s.io", "events", "create", "tell on a node what was done to it"),
     on(Scope::Namespace, "coordination.k8s.io", "leases", "get", "see who holds a pool"),
     on(Scope::Namespace, "coordination.k8s.io", "leases", "create", "take a pool for the first time"),
     on(Scope::Namespace, "coordination.k8s.io", "leases", "update", "take, renew and give up a pool"),

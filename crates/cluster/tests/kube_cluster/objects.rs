@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use control_plane::unique;
 use kiln_cluster::{
-    AUTOSCALER_ANNOTATION, Error, HOLD_ANNOTATION, Held, HoldWhat, JournalStore, PoolLease, ProviderId,
+    AUTOSCALER_ANNOTATION, Error, EventKind, HOLD_ANNOTATION, Held, HoldWhat, JournalStore, NodeEvent, PoolLease,
+    ProviderId,
 };
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -42,6 +43,23 @@ async fn a_real_node_is_found_held_and_given_back_as_it_was() {
         assert_eq!(after.annotations.get(AUTOSCALER_ANNOTATION).map(String::as_str), annotation);
         assert!(!after.annotations.contains_key(HOLD_ANNOTATION));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_done_to_a_node_is_in_its_description() {
+    let real = real().await;
+    let node = real.node(&unique("told")).await;
+    let seen = real.cluster.node(&node).await.unwrap();
+    let event = NodeEvent {
+        kind: EventKind::Warning,
+        action: "Drain",
+        reason: "DrainFailed",
+        note: "pod shop/stuck: it was told to end and has not; ".repeat(40),
+    };
+    real.cluster.tell(&seen, &"run-1".parse().unwrap(), &event).await.unwrap();
+    let text = control_plane::shared().run_kubectl(&["describe", "node", node.as_str()]).unwrap();
+    let line = text.lines().find(|line| line.contains("DrainFailed")).expect(&text);
+    assert!(line.contains("Warning") && line.contains("pod shop/stuck: it was told to end"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,9 @@ use control_plane::{ControlPlane, Identity, unique};
 use kiln_cloud::PoolName;
 use kiln_cluster::drain::{DrainError, DrainOptions, Flags};
 use kiln_cluster::rbac::{PERMISSIONS, Permission, Scope};
-use kiln_cluster::{Cluster, Error, HoldWhat, JournalStore, Namespace, NodeName, PoolLease, ReadyWhen};
+use kiln_cluster::{
+    Cluster, Error, EventKind, HoldWhat, JournalStore, Namespace, NodeEvent, NodeName, PoolLease, ReadyWhen,
+};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -135,6 +137,16 @@ impl User {
             ("pods/eviction", "create") => self.drain("evicted", "replicated", force).await,
             ("pods", "delete") => self.drain("deleted", "replicated", Flags { disable_eviction: true, ..force }).await,
             ("daemonsets", "get") => self.drain("orphan", "DaemonSet that is gone", force).await,
+            ("events", "create") => {
+                let node = self.cluster.node(&self.node("told").await).await?;
+                let event = NodeEvent {
+                    kind: EventKind::Normal,
+                    action: "Drain",
+                    reason: "Drained",
+                    note: "all pods left".to_owned(),
+                };
+                self.cluster.tell(&node, &owner, &event).await
+            }
             ("leases", "get" | "create") => self.lease("fresh").try_take().await.map(drop),
             ("leases", "update") => {
                 let lease = self.lease("again");
