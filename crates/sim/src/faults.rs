@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::arm::call::Call;
 use crate::arm::error::ArmError;
 use crate::arm::id::Target;
-use crate::world::ids::chance;
 use crate::world::operation::Fate;
 use crate::world::roles::matches;
 use crate::yaml;
+use kiln_keep::chance;
 
 /// A fault plan, as its file tells it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -20,8 +20,8 @@ mod yaml;
 
 pub use clock::Speed;
 pub use faults::{FaultPlan, Kind as FaultKind, Rule as FaultRule};
+pub use kiln_keep::JournalError;
 pub use sim::{OpenError, OperationView, Options, Reply, Sim};
-pub use world::log::LogError;
 pub use world::profile::{Profile, Stage, When};
 pub use world::spec::{
     Client, ExtensionSpec, ForeignSubscription, Identity, PoolSpec, Region, ResourceSpec, Subnet, WorldSpec,

@@ -8,13 +8,12 @@ use bytes::Bytes;
 use http::header::HOST;
 use http::{Request, Response};
 use jiff::{SignedDuration, Timestamp};
+use kiln_keep::{Ids, Journal, JournalError};
 
 use crate::arm::throttle::Throttle;
 use crate::clock::{Clock, Speed};
 use crate::faults::{FaultPlan, Faults};
 use crate::world::World;
-use crate::world::ids::Ids;
-use crate::world::log::{Log, LogError};
 use crate::world::spec::WorldSpec;
 use crate::{arm, entra, imds, seed, wire};
 
@@ -75,7 +74,7 @@ pub struct OperationView {
 pub enum OpenError {
     /// Its state folder cannot be used.
     #[error(transparent)]
-    Log(#[from] LogError),
+    Log(#[from] JournalError),
     /// Azure would refuse something that its file asks for.
     #[error("{0}")]
     World(String),
@@ -96,7 +95,7 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) world: World,
-    pub(crate) log: Option<Log>,
+    pub(crate) log: Option<Journal>,
     pub(crate) throttle: Throttle,
     pub(crate) faults: Faults,
     /// For request ids: they are not part of the world.
@@ -119,17 +118,18 @@ impl Sim {
     /// The world in a state folder, made there when the folder is new. What was answered before a crash is there again.
     pub fn open(folder: &Path, spec: WorldSpec, options: Options) -> Result<Self, OpenError> {
         let path = folder.join("world.log");
-        Self::build(spec, options, |world| Log::open(&path, world).map(|(log, found)| (Some(log), found)))
+        Self::build(spec, options, |world| Journal::open(&path, world).map(|(log, found)| (Some(log), found)))
     }
 
     fn build(
         spec: WorldSpec,
         options: Options,
-        load: impl FnOnce(&mut World) -> Result<(Option<Log>, bool), LogError>,
+        load: impl FnOnce(&mut World) -> Result<(Option<Journal>, bool), JournalError>,
     ) -> Result<Self, OpenError> {
         let throttling = spec.throttling.unwrap_or(options.speed != Speed::Instant);
         let mut world = World::empty(Arc::new(spec), options.wall, options.seed);
         let (mut log, found) = load(&mut world)?;
+        world.index();
         if !found {
             seed::fill(&mut world).map_err(OpenError::World)?;
         }

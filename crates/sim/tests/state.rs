@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use common::{COMPUTE, Client, GALLERY, POOL, start};
-use kiln_sim::{LogError, OpenError, Options, Sim, WorldSpec};
+use kiln_sim::{JournalError, OpenError, Options, Sim, WorldSpec};
 use serde_json::json;
 
 fn open(folder: &Path) -> Result<Sim, OpenError> {
@@ -90,7 +90,7 @@ async fn a_damaged_line_in_the_middle_is_named_and_nothing_is_started() {
     let text = std::fs::read_to_string(&path).expect("the log");
     std::fs::write(&path, format!("{text}not json\n{text}")).expect("damage");
     let error = open(folder.path()).expect_err("a damaged log");
-    assert!(matches!(&error, OpenError::Log(LogError::Damaged { line: 2, .. })), "{error}");
+    assert!(matches!(&error, OpenError::Log(JournalError::Damaged { line: 2, .. })), "{error}");
     assert!(error.to_string().contains("world.log"), "{error}");
 }
 
@@ -98,7 +98,7 @@ async fn a_damaged_line_in_the_middle_is_named_and_nothing_is_started() {
 async fn two_processes_cannot_have_one_state_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = open(folder.path()).expect("a world");
-    assert!(matches!(open(folder.path()), Err(OpenError::Log(LogError::Locked { .. }))));
+    assert!(matches!(open(folder.path()), Err(OpenError::Log(JournalError::Locked { .. }))));
     drop(first);
     assert!(open(folder.path()).is_ok());
 }
@@ -120,4 +120,17 @@ async fn a_long_log_is_written_anew_and_says_the_same() {
     assert!(now < 40 * 200_000, "40 writes of 200,000 bytes are still all there: {now} bytes");
     let client = Client::on(open(folder.path()).expect("the same world"));
     assert_eq!(portrait(&client), before);
+}
+
+#[tokio::test]
+async fn a_machine_is_still_told_by_its_address_after_the_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(open(folder.path()).expect("a world"));
+    let sim = open(folder.path()).expect("the same world");
+    let request = http::Request::get("/metadata/instance/compute/name?api-version=2021-02-01&format=text")
+        .header("metadata", "true")
+        .body(bytes::Bytes::new())
+        .expect("a request");
+    let answer = sim.imds(Some("10.240.0.1".parse().expect("an address")), &request).answer().expect("an answer");
+    assert_eq!(answer.body(), &format!("{POOL}_0"));
 }

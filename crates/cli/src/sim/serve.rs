@@ -9,7 +9,7 @@ use clap::Args;
 use jiff::Timestamp;
 use kiln_sim::serve::{Listen, Log, Sockets};
 use kiln_sim::tls::Tls;
-use kiln_sim::{FaultPlan, LogError, OpenError, Options, Sim, Speed, WorldSpec};
+use kiln_sim::{FaultPlan, JournalError, OpenError, Options, Sim, Speed, WorldSpec};
 
 use super::endpoint::{self, Endpoint};
 use super::folder::{self, Folder};
@@ -101,7 +101,7 @@ async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Opti
         None => Sim::new(spec.clone(), options),
     };
     let sim = sim.map_err(|error| {
-        if let OpenError::Log(LogError::Locked { .. }) = &error {
+        if let OpenError::Log(JournalError::Locked { .. }) = &error {
             // Another start was quicker, and what is in the folder is its own.
             folder.leave();
         }

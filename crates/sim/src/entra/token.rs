@@ -3,12 +3,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
+use kiln_keep::Ids;
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-
-use crate::world::ids::Ids;
 
 /// Azure signs with RSA; an Ed25519 key can be made of a seed, so that tokens survive a restart and need no file.
 pub(super) const ALGORITHM: &str = "EdDSA";

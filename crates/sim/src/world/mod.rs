@@ -1,14 +1,12 @@
 //! The state of the embedded Azure and of the machines in it. Nothing here waits or does I/O: time comes in from outside, and what
 //! changed is handed out as one record to be logged.
 
-pub(crate) mod ids;
-pub(crate) mod log;
+mod log;
 pub(crate) mod operation;
 pub(crate) mod profile;
 pub(crate) mod resource;
 pub(crate) mod roles;
 pub(crate) mod spec;
-pub(crate) mod table;
 pub(crate) mod vm;
 
 use std::collections::HashMap;
@@ -16,16 +14,15 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kiln_keep::{Ids, Table};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::arm::id::ResourceId;
 use crate::arm::kind::Kind;
-use ids::Ids;
 use operation::{Event, Fate, Operation};
 use resource::Resource;
 use spec::WorldSpec;
-use table::Table;
 
 /// Everything there is.
 #[derive(Debug, Clone)]
