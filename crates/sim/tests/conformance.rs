@@ -138,10 +138,11 @@ async fn machines_disks_and_interfaces_conform_to_the_specifications() {
         "hardwareProfile": {"vmSize": "Standard_D2s_v3"},
         "osProfile": {"computerName": "vm", "adminUsername": "u", "customData": "aGk=", "linuxConfiguration": {"disablePasswordAuthentication": true}},
         "storageProfile": {"imageReference": {"publisher": "p", "offer": "o", "sku": "s", "version": "latest"},
-            "osDisk": {"createOption": "FromImage", "deleteOption": "Delete"}},
+            "osDisk": {"name": "vm-os", "createOption": "FromImage", "deleteOption": "Delete"}},
         "networkProfile": {"networkInterfaces": [{"id": format!("{network}/networkInterfaces/nic"), "properties": {"deleteOption": "Delete"}}]},
         "userData": "aGk="}});
     client.done(client.put(&machine, COMPUTE, &body));
+    assert_eq!(client.get(&client.compute("disks/vm-os"), DISK).status, 200);
     for path in ["", "?$expand=userData", "?$expand=instanceView", "/instanceView"] {
         assert_eq!(client.get(&format!("{machine}{path}"), COMPUTE).status, 200);
     }

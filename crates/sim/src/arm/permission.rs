@@ -127,5 +127,9 @@ fn needed(call: &Call, target: &Target) -> Option<(String, String)> {
 }
 
 fn named(kind: Kind, action: &str) -> String {
-    format!("{}/{action}/action", kind.full())
+    /// As Azure spells them; paths come in any case.
+    const SPELLED: [&str; 7] =
+        ["powerOff", "manualUpgrade", "reimageAll", "instanceView", "beginGetAccess", "endGetAccess", "generalize"];
+    let spelled = SPELLED.iter().find(|known| known.eq_ignore_ascii_case(action)).copied().unwrap_or(action);
+    format!("{}/{spelled}/action", kind.full())
 }

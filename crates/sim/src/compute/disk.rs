@@ -17,10 +17,11 @@ use crate::world::vm::Vm;
 /// An OS disk of most Linux images.
 const DEFAULT_SIZE_GB: u64 = 30;
 
-/// Makes the OS disk of a new machine; its name is made as Azure makes it.
+/// Makes the OS disk of a new machine; its name is the given one, or made as Azure makes it.
 pub(super) fn add_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: &Resource) -> ResourceId {
     let unique = world.meta.ids.uuid().replace('-', "");
-    let id = owner.sibling(Kind::Disk, &format!("{}_OsDisk_1_{unique}", vm.name));
+    let given = model.text("properties.storageProfile.osDisk.name").map(str::to_owned);
+    let id = owner.sibling(Kind::Disk, &given.unwrap_or_else(|| format!("{}_OsDisk_1_{unique}", vm.name)));
     let os_disk = |name: &str| {
         model
             .at(&format!("properties.virtualMachineProfile.storageProfile.osDisk.{name}"))
