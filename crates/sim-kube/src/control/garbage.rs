@@ -64,6 +64,9 @@ fn disown(store: &mut Store, sort: Sort, object: &Value, stays: impl Fn(&Value) 
 /// Lets an object go on whose dependents were let go or are gone.
 pub(super) fn held(store: &mut Store, sort: Sort, namespace: &str, name: &str, now: Timestamp) {
     let Some(object) = store.get(sort.resource(), namespace, name).cloned() else { return };
+    if !meta::is_terminating(&object) {
+        return;
+    }
     let finalizers = meta::finalizers(&object);
     let uid = meta::uid(&object);
     let mut release = None;

@@ -1,15 +1,17 @@
 //! What a controller manager does in a real cluster, done here within the request that calls for it: budgets are counted, taints
-//! follow a node's state, and what has lost its owner or its namespace goes.
+//! follow a node's state, sets get their pods, and what has lost its owner or its namespace goes.
 
 mod budgets;
 mod garbage;
 mod nodes;
+mod workloads;
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
 use crate::meta;
+use crate::pods::owner_resource;
 use crate::resource::Sort;
 use crate::store::Store;
 
@@ -24,8 +26,29 @@ pub(crate) fn settle(store: &mut Store, mut from: u64, now: Timestamp) {
                 Sort::Node if !change.gone => drop(work.nodes.insert(meta::name(&change.object).to_owned())),
                 _ => {}
             }
+            match change.sort {
+                Sort::ReplicaSet | Sort::DaemonSet => {
+                    work.sets.insert((change.sort, namespace.clone(), meta::name(&change.object).to_owned()));
+                }
+                Sort::Node => work.daemons = true,
+                Sort::Pod => {
+                    if let Some(owner) = meta::controller(&change.object)
+                        && let Some(resource) = owner_resource(owner)
+                    {
+                        work.sets.insert((resource.sort, namespace.clone(), meta::text(owner, "/name").to_owned()));
+                    }
+                }
+                _ => {}
+            }
             if change.gone {
                 work.owners.insert(meta::uid(&change.object).to_owned());
+                // Whoever waited for it may go on.
+                for owner in meta::list(&change.object, "/metadata/ownerReferences") {
+                    if let Some(resource) = owner_resource(owner) {
+                        let space = if resource.namespaced { namespace.clone() } else { String::new() };
+                        work.held.push((resource.sort, space, meta::text(owner, "/name").to_owned()));
+                    }
+                }
                 work.spaces.insert(namespace);
             } else if change.sort == Sort::Namespace && meta::is_terminating(&change.object) {
                 work.spaces.insert(meta::name(&change.object).to_owned());
@@ -50,6 +73,10 @@ struct Work {
     owners: BTreeSet<String>,
     /// Namespaces that may have become empty.
     spaces: BTreeSet<String>,
+    /// Replica sets and daemon sets that may lack pods.
+    sets: BTreeSet<(Sort, String, String)>,
+    /// A node came or went.
+    daemons: bool,
     /// Objects that wait for their dependents.
     held: Vec<(Sort, String, String)>,
 }
@@ -65,6 +92,14 @@ impl Work {
         }
         for node in &self.nodes {
             nodes::taint(store, node, now);
+        }
+        for (sort, namespace, name) in &self.sets {
+            workloads::fill(store, *sort, namespace, name, now);
+        }
+        if self.daemons {
+            for set in store.objects(Sort::DaemonSet, None) {
+                workloads::fill(store, Sort::DaemonSet, meta::namespace(&set), meta::name(&set), now);
+            }
         }
         for namespace in &self.budgets {
             budgets::count(store, namespace, now);
