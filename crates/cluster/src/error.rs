@@ -82,6 +82,14 @@ pub enum Error {
         /// How long it was waited for.
         after: Duration,
     },
+    /// The two do not trust each other, or one of them speaks no TLS. Asking again does not help.
+    #[error("{what}: the API server is not one that this kubeconfig trusts: {}", root(source.as_ref()))]
+    Distrusted {
+        /// What was asked for.
+        what: String,
+        /// What the client says.
+        source: Box<kube::Error>,
+    },
     /// The request could not be made, or the answer not be read.
     #[error("{what}: {source}")]
     Unreadable {
@@ -182,6 +190,29 @@ pub enum Error {
     },
 }
 
+/// TLS tells what it cannot accept as invalid data; a connection that breaks has another kind.
+fn is_distrust(error: &kube::Error) -> bool {
+    chain(error).any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::InvalidData)
+    })
+}
+
+type Cause = dyn std::error::Error + 'static;
+
+/// An error and what is below it. An I/O error's own `source` leaves out what it wraps.
+fn chain(error: &Cause) -> impl Iterator<Item = &Cause> {
+    std::iter::successors(Some(error), |error| {
+        match error.downcast_ref::<std::io::Error>().map(std::io::Error::get_ref) {
+            Some(Some(wrapped)) => Some(wrapped as &Cause),
+            _ => error.source(),
+        }
+    })
+}
+
+fn root(error: &kube::Error) -> String {
+    chain(error).last().map(ToString::to_string).unwrap_or_default()
+}
+
 fn list(nodes: &[NodeName]) -> String {
     nodes.iter().map(|node| format!("`{node}`")).collect::<Vec<_>>().join(", ")
 }
@@ -192,6 +223,7 @@ impl Error {
         let what = what.into();
         match error {
             kube::Error::Api(status) => Self::Answered { what, answer: Answer::from(status.as_ref()) },
+            _ if is_distrust(&error) => Self::Distrusted { what, source: Box::new(error) },
             kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
                 Self::Unanswered { what, source: Box::new(error) }
             }

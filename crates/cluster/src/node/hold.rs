@@ -118,7 +118,7 @@ pub(crate) fn give_back(node: &NodeSeen, current: Option<Hold>, owner: &Owner, w
 
 /// One patch for everything, with the revision that was read: the server refuses it when the node is another one by now.
 fn patch(node: &NodeSeen, mut annotations: Map<String, Value>, spec: Map<String, Value>, hold: Option<&Hold>) -> Act {
-    let text = hold.map(|hold| serde_json::to_string(hold).unwrap_or_default());
+    let text = hold.map(|hold| serde_json::to_string(hold).expect("names and flags are JSON"));
     if node.annotations.get(HOLD_ANNOTATION) != text.as_ref() {
         annotations.insert(HOLD_ANNOTATION.to_owned(), json!(text));
     }

@@ -352,3 +352,25 @@ async fn a_drain_that_fails_while_the_server_is_away_gives_the_node_back_when_it
     assert!(matches!(again, Err(DrainError::Left { .. })));
     assert!(!cordoned(&fake));
 }
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_namespace_that_is_being_deleted_are_waited_for() {
+    let fake = cluster_of(1);
+    let refusal = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "it is being terminated",
+        "details": {"causes": [{"reason": "NamespaceTerminating", "message": "namespace shop is being terminated"}]}});
+    fake.fault("/eviction", std::iter::repeat_n(Fault::Answer(403, refusal), 100));
+    let mut lists = 0;
+    // The namespace's end reaches the pod after a while, and takes it later.
+    fake.after(move |objects, asked| {
+        lists += usize::from(asked.path.contains("spec.nodeName"));
+        if let Some(pod) = objects.get_mut("pods/shop/p0").filter(|_| lists > 3) {
+            pod["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+        }
+        if lists > 8 {
+            objects.remove("pods/shop/p0");
+        }
+    });
+    let (drained, _) = drain(&fake, &options(60)).await;
+    assert_eq!(drained.unwrap().gone.len(), 1);
+    assert!(fake.asked("/eviction").len() < 8, "it is not asked again once it is ending");
+}

@@ -10,7 +10,7 @@ use kiln_cluster::{
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::real::Real;
+use crate::real::{Real, cluster, config, quiet};
 
 async fn real() -> Real {
     Real::of(control_plane::shared()).await
@@ -43,6 +43,20 @@ async fn a_real_node_is_found_held_and_given_back_as_it_was() {
         assert_eq!(after.annotations.get(AUTOSCALER_ANNOTATION).map(String::as_str), annotation);
         assert!(!after.annotations.contains_key(HOLD_ANNOTATION));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_trusted_is_said_at_once() {
+    let mut config = config(control_plane::shared().kubeconfig()).await;
+    // Another server's authority.
+    config.root_cert = config_of_another().await.root_cert;
+    let error = cluster(config).node(&"any".parse().unwrap()).await.unwrap_err();
+    assert!(matches!(error, Error::Distrusted { .. }) && !error.retryable(), "{error:?}");
+    assert!(error.to_string().contains("invalid peer certificate"), "{error}");
+}
+
+async fn config_of_another() -> kube::Config {
+    config(quiet().kubeconfig()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

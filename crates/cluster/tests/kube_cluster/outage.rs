@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control_plane::{Component, ControlPlane, Options};
-use kiln_cluster::drain::{DrainOptions, Drained, Flags, Progress};
+use kiln_cluster::drain::{DrainError, DrainOptions, Drained, Flags, Progress};
 use kiln_cluster::{Cluster, HOLD_ANNOTATION, HoldWhat, NodeName, Owner, ReadyWhen};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -136,4 +136,34 @@ async fn a_drain_outlasts_a_wire_that_is_cut_and_one_that_is_dead() {
         proxy.set(Wire::Whole);
         middle.ends_well(&real).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_called_off_while_the_wire_is_cut_gives_the_node_back_when_it_is_whole() {
+    let plane = quiet();
+    let real = Real::of(plane).await;
+    let name = control_plane::unique("called-off");
+    real.namespace(&name).await;
+    let node = real.node(&name).await;
+    real.pod(pod("finalizer", &name, "stuck", &name), "Running").await;
+    let proxy = Proxy::to(plane.address()).await;
+    let mut through = config(plane.kubeconfig()).await;
+    through.cluster_url = format!("https://{}", proxy.address).parse().unwrap();
+    let through = cluster(through);
+    let (begun, called_off) = (Notify::new(), Notify::new());
+    let (owner, options) = (owner(), DrainOptions::new(Flags::default(), LONG));
+    let mut progress = |_| begun.notify_one();
+    let drain = through.cordon_and_drain(&node, &owner, &options, called_off.notified(), &mut progress);
+    let trouble = async {
+        begun.notified().await;
+        assert!(real.is_cordoned(&node).await);
+        proxy.set(Wire::Cut);
+        called_off.notify_one();
+        sleep(Duration::from_secs(2)).await;
+        assert!(real.is_cordoned(&node).await);
+        proxy.set(Wire::Whole);
+    };
+    let (drained, ()) = Box::pin(timeout(LONG, async { tokio::join!(drain, trouble) })).await.unwrap();
+    assert!(matches!(drained, Err(DrainError::Cancelled { .. })), "{drained:?}");
+    assert!(!real.is_cordoned(&node).await);
 }
