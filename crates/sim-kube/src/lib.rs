@@ -12,6 +12,7 @@ mod delete;
 mod discovery;
 mod error;
 mod event;
+pub mod kubelet;
 mod list;
 mod meta;
 mod names;

@@ -9,6 +9,7 @@ mod compute;
 mod entra;
 mod faults;
 mod imds;
+mod machines;
 mod network;
 mod seed;
 pub mod serve;
@@ -21,6 +22,7 @@ mod yaml;
 pub use clock::Speed;
 pub use faults::{FaultPlan, Kind as FaultKind, Rule as FaultRule};
 pub use kiln_keep::JournalError;
+pub use machines::{BootView, MachineView, PowerView};
 pub use sim::{OpenError, OperationView, Options, Reply, Sim};
 pub use world::profile::{Profile, Stage, When};
 pub use world::spec::{

@@ -13,9 +13,10 @@ use kiln_keep::{Ids, Journal, JournalError};
 use crate::arm::throttle::Throttle;
 use crate::clock::{Clock, Speed};
 use crate::faults::{FaultPlan, Faults};
+use crate::machines::MachineView;
 use crate::world::World;
 use crate::world::spec::WorldSpec;
-use crate::{arm, entra, imds, seed, wire};
+use crate::{arm, entra, imds, machines, seed, wire};
 
 /// What a caller gets.
 #[derive(Debug)]
@@ -202,6 +203,11 @@ impl Sim {
             .collect();
         all.sort_by_key(|operation| operation.started);
         all
+    }
+
+    /// All machines as they are now.
+    pub fn machines(&self) -> Vec<MachineView> {
+        machines::of(&self.turn().world)
     }
 
     /// The world's file, with all defaults filled in.

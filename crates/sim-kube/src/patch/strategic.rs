@@ -130,6 +130,11 @@ fn merge_field<'p>(
     value: &'p Value,
 ) -> Result<()> {
     match (way(sort, place), value) {
+        (Way::Plain, Value::Object(_)) if !target.contains_key(key) => {
+            if !is_directed(value) {
+                target.insert(key.to_owned(), bare(value));
+            }
+        }
         (Way::Plain, Value::Object(patch)) => {
             let field = target.entry(key).or_insert_with(|| json!({}));
             if !field.is_object() {
@@ -224,18 +229,23 @@ fn is_directive(key: &str) -> bool {
     key == DIRECTIVE || key == RETAIN || key.starts_with(DROP) || key.starts_with(ORDER)
 }
 
-/// A value without directives and nulls, for a place where nothing was.
+/// A value for a place where nothing was: without nulls, and without what a directive speaks of.
 fn bare(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
             map.iter()
-                .filter(|(key, value)| !is_directive(key) && !value.is_null())
+                .filter(|(key, value)| !is_directive(key) && !value.is_null() && !is_directed(value))
                 .map(|(key, value)| (key.clone(), bare(value)))
                 .collect(),
         ),
-        Value::Array(list) => Value::Array(list.iter().map(bare).collect()),
+        Value::Array(list) => Value::Array(list.iter().filter(|one| !is_directed(one)).map(bare).collect()),
         other => other.clone(),
     }
+}
+
+/// A directive about something that is not there is about nothing.
+fn is_directed(value: &Value) -> bool {
+    value.get(DIRECTIVE).is_some()
 }
 
 #[cfg(test)]

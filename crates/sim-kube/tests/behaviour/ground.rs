@@ -112,7 +112,7 @@ impl Ground {
     }
 
     /// A name that no other test has.
-    pub(crate) fn unique(&self, prefix: &str) -> String {
+    pub(crate) fn unique(prefix: &str) -> String {
         control_plane::unique(prefix)
     }
 
@@ -174,7 +174,7 @@ impl Ground {
 
     /// Makes a node that says that it is ready.
     pub(crate) async fn node(&self) -> String {
-        let name = self.unique("node");
+        let name = Self::unique("node");
         self.post("/api/v1/nodes", json!({"metadata": {"name": name}})).await.ok();
         let ready = json!({"status": {"conditions": [{
             "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "up",

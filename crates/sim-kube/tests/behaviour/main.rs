@@ -5,6 +5,7 @@ mod budgets;
 mod deletion;
 mod ground;
 mod kubectl;
+mod kubelets;
 mod nodes;
 mod objects;
 mod patches;

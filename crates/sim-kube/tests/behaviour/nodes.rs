@@ -18,7 +18,7 @@ fn keys(node: &Value) -> Vec<&str> {
 }
 
 async fn a_node_is_not_ready_until_it_says_so(g: Ground) {
-    let name = g.unique("node");
+    let name = Ground::unique("node");
     let made = g.post("/api/v1/nodes", json!({"metadata": {"name": name}})).await.ok();
     assert_eq!(keys(&made), ["node.kubernetes.io/not-ready"]);
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
@@ -48,9 +48,9 @@ async fn a_provider_id_is_set_once(g: Ground) {
 
 async fn the_status_of_a_node_is_written_apart(g: Ground) {
     let path = format!("/api/v1/nodes/{}", g.node().await);
-    let patch =
+    let change =
         json!({"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Running"}, "spec": {"unschedulable": true}});
-    let both = g.patch(&path, MERGE, patch.clone()).await.ok();
+    let both = g.patch(&path, MERGE, change).await.ok();
     assert_eq!((&both["spec"]["unschedulable"], both["status"].get("phase")), (&json!(true), None));
     let back =
         json!({"metadata": {"labels": {"a": null}}, "status": {"phase": "Running"}, "spec": {"unschedulable": null}});

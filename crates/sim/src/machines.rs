@@ -1,0 +1,115 @@
+//! The machines of a world as somebody sees them who stands in the room: for whoever plays what runs on them.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::world::World;
+use crate::world::resource::State;
+use crate::world::vm::Power;
+
+/// A machine as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineView {
+    /// Its resource id, as Azure spells it.
+    pub id: String,
+    /// Its name in Azure.
+    pub name: String,
+    /// Its host name.
+    pub computer_name: String,
+    /// The id that its firmware shows.
+    pub vm_id: String,
+    /// Its address in the virtual network.
+    pub address: Ipv4Addr,
+    /// Where it is.
+    pub location: String,
+    /// Its size, `Standard_D2s_v3`.
+    pub size: String,
+    /// The image that its OS disk was made from, to the exact version.
+    pub image: Option<String>,
+    /// Tags, with those of its scale set.
+    pub tags: BTreeMap<String, String>,
+    /// Whether there is power.
+    pub power: PowerView,
+    /// How often it was booted from this OS disk.
+    pub boots: u32,
+    /// The boot under way or done: its start and the stages with their ends.
+    pub boot: Option<BootView>,
+    /// The last stage has ended.
+    pub up: bool,
+    /// It is on its way out.
+    pub deleting: bool,
+}
+
+/// Power of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PowerView {
+    /// On, or being switched on.
+    On,
+    /// Told to stop: what runs on it has been told too.
+    Stopping,
+    /// Off.
+    Off,
+}
+
+/// A boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootView {
+    /// When power came.
+    pub started: Timestamp,
+    /// Name and end of each stage.
+    pub stages: Vec<(String, Timestamp)>,
+}
+
+impl MachineView {
+    /// What a cloud provider writes into a Node's `spec.providerID`.
+    pub fn provider_id(&self) -> String {
+        format!("azure://{}", self.id)
+    }
+}
+
+/// All machines, in the order of their ids.
+pub(crate) fn of(world: &World) -> Vec<MachineView> {
+    let all = world.resources.iter().filter_map(|(_, resource)| {
+        let vm = resource.vm.as_ref()?;
+        let parent = resource.id.parent().and_then(|parent| world.resources.get(&parent.key()));
+        let text = |path: &str| {
+            let own = resource.text(path);
+            own.or_else(|| parent.and_then(|parent| parent.text(path))).unwrap_or_default().to_owned()
+        };
+        let size = match resource.text("properties.hardwareProfile.vmSize") {
+            Some(size) => size.to_owned(),
+            None => text("sku.name"),
+        };
+        let tags = [parent.and_then(|parent| parent.at("tags")), resource.at("tags")];
+        Some(MachineView {
+            id: resource.id.to_string(),
+            name: vm.name.clone(),
+            computer_name: vm.computer_name.clone(),
+            vm_id: vm.vm_id.clone(),
+            address: vm.address,
+            location: text("location"),
+            size,
+            image: vm.image.clone(),
+            tags: tags
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_object)
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+                .collect(),
+            power: match vm.power {
+                Power::Starting | Power::Running => PowerView::On,
+                Power::Stopping | Power::Deallocating => PowerView::Stopping,
+                Power::Stopped | Power::Deallocated => PowerView::Off,
+            },
+            boots: vm.boots,
+            boot: vm.boot.as_ref().map(|boot| BootView { started: boot.started, stages: boot.stages.clone() }),
+            up: vm.is_up(world.now),
+            deleting: resource.state == State::Deleting,
+        })
+    });
+    all.collect()
+}
