@@ -33,6 +33,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Cluster {
     pub(crate) store: Store,
     journal: Option<Journal>,
+    /// Pods without a node get one.
+    pub(crate) schedules: bool,
     /// When time was last looked at.
     ticked: Timestamp,
 }
@@ -40,7 +42,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// A new cluster in memory.
     pub(crate) fn new(seed: u64, now: Timestamp) -> Self {
-        let mut cluster = Self { store: Store::new(seed), journal: None, ticked: now };
+        let mut cluster = Self { store: Store::new(seed), journal: None, schedules: false, ticked: now };
         cluster.furnish(now);
         cluster
     }
@@ -49,7 +51,7 @@ impl Cluster {
     pub(crate) fn open(folder: &Path, seed: u64, now: Timestamp) -> std::result::Result<Self, JournalError> {
         let mut store = Store::new(seed);
         let (journal, _) = Journal::open(&folder.join("cluster.log"), &mut store)?;
-        let mut cluster = Self { store, journal: Some(journal), ticked: now };
+        let mut cluster = Self { store, journal: Some(journal), schedules: false, ticked: now };
         cluster.furnish(now);
         cluster.commit()?;
         Ok(cluster)
@@ -77,7 +79,7 @@ impl Cluster {
         self.tick(now);
         let from = self.store.revision();
         let outcome = Call::new(request).and_then(|call| self.call(&call, now));
-        control::settle(&mut self.store, from, now);
+        control::settle(&mut self.store, from, self.schedules, now);
         if let Err(error) = self.commit() {
             let error = ApiError::internal(format!("the cluster could not be saved: {error}"));
             return Outcome::Answer(error.response());
@@ -94,7 +96,7 @@ impl Cluster {
         self.ticked = now;
         let from = self.store.revision();
         control::tick(&mut self.store, now);
-        control::settle(&mut self.store, from, now);
+        control::settle(&mut self.store, from, self.schedules, now);
     }
 
     fn call(&mut self, call: &Call<'_>, now: Timestamp) -> Result<Outcome> {

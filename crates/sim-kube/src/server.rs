@@ -77,6 +77,13 @@ impl Server {
         Self(Arc::new(Inner { cluster: Mutex::new(cluster), clock, beat }))
     }
 
+    /// The same server, which from now on gives a node to pods that have none.
+    #[must_use]
+    pub fn with_scheduler(self) -> Self {
+        self.lock().schedules = true;
+        self
+    }
+
     /// Answers a request. The answer to a watch goes on until the client goes, time is up, or [`Server::close`] ends it.
     pub fn answer(&self, request: &Request<Bytes>) -> Response<Body> {
         let mut cluster = self.lock();

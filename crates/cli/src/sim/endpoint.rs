@@ -22,6 +22,8 @@ pub(crate) struct Endpoint {
     pub(crate) client_secret: String,
     pub(crate) resource_group: String,
     pub(crate) location: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 impl Endpoint {
@@ -41,6 +43,7 @@ impl Endpoint {
             client_secret: client.map(|client| client.client_secret.clone()).unwrap_or_default(),
             resource_group: spec.resource_group.clone(),
             location: spec.location.clone(),
+            kubeconfig: None,
         }
     }
 }

@@ -106,7 +106,7 @@ fn variables(endpoint: &Endpoint, vm: Option<&str>) -> Vec<(&'static str, String
     let ca = endpoint.ca_file.display().to_string();
     // A caller of this machine has no address of a VM: it says which one it is.
     let imds = vm.map_or_else(|| endpoint.imds.clone(), |vm| format!("{}/vm/{vm}", endpoint.imds));
-    vec![
+    let mut all = vec![
         ("AZURE_TENANT_ID", endpoint.tenant_id.clone()),
         ("AZURE_CLIENT_ID", endpoint.client_id.clone()),
         ("AZURE_CLIENT_SECRET", endpoint.client_secret.clone()),
@@ -123,7 +123,11 @@ fn variables(endpoint: &Endpoint, vm: Option<&str>) -> Vec<(&'static str, String
         ("CURL_CA_BUNDLE", ca.clone()),
         ("SSL_CERT_FILE", ca),
         ("NO_PROXY", "localhost,127.0.0.1,::1".to_owned()),
-    ]
+    ];
+    if let Some(kubeconfig) = &endpoint.kubeconfig {
+        all.push(("KUBECONFIG", kubeconfig.display().to_string()));
+    }
+    all
 }
 
 /// Registering and using the cloud with `az`. The secret comes from the environment.

@@ -13,6 +13,8 @@ use crate::failure::Failure;
 const WORLD: &str = "world.json";
 const ENDPOINT: &str = "endpoint.json";
 const TLS: &str = "tls";
+const KUBECONFIG: &str = "kubeconfig";
+const TOKEN: &str = "token";
 
 /// The world of a folder: what it holds already, or what the user gave.
 pub(crate) fn world(folder: Option<&Path>, given: Option<(&Path, WorldSpec)>) -> Result<WorldSpec, Failure> {
@@ -63,8 +65,11 @@ impl Folder {
                 .map_err(|error| Failure::failed(format_args!("temporary folder: {error}")));
         };
         let path = std::path::absolute(path).map_err(|error| Failure::file(path, error))?;
-        let mut added: Vec<PathBuf> =
-            [WORLD, "world.log", TLS].into_iter().map(|name| path.join(name)).filter(|path| !path.exists()).collect();
+        let mut added: Vec<PathBuf> = [WORLD, "world.log", TLS, "cluster.log", TOKEN, KUBECONFIG]
+            .into_iter()
+            .map(|name| path.join(name))
+            .filter(|path| !path.exists())
+            .collect();
         if !path.exists() {
             added.push(path.clone());
         }
@@ -90,6 +95,11 @@ impl Folder {
         self.path().join(TLS)
     }
 
+    /// Where the way into the cluster is written, and what opens it.
+    pub(crate) fn kubeconfig(&self) -> (PathBuf, PathBuf) {
+        (self.path().join(KUBECONFIG), self.path().join(TOKEN))
+    }
+
     /// Whatever comes, nothing in the folder is taken away.
     pub(crate) fn leave(&mut self) {
         if let Self::Kept { added, .. } = self {
@@ -102,8 +112,8 @@ impl Folder {
         let Self::Kept { path, added } = self else { return Ok(()) };
         let endpoint = path.join(ENDPOINT);
         private(&endpoint, &format!("{line}\n"))?;
-        // From here on only this one goes when the program ends.
-        *added = vec![endpoint];
+        // From here on only what leads to a server that is no more goes when the program ends.
+        *added = vec![endpoint, path.join(KUBECONFIG)];
         Ok(())
     }
 }

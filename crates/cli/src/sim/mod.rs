@@ -1,5 +1,6 @@
 //! `kiln sim`: the embedded Azure as a program.
 
+mod cluster;
 mod endpoint;
 mod env;
 mod folder;

@@ -10,7 +10,10 @@ use jiff::Timestamp;
 use kiln_sim::serve::{Listen, Log, Sockets};
 use kiln_sim::tls::Tls;
 use kiln_sim::{FaultPlan, JournalError, OpenError, Options, Sim, Speed, WorldSpec};
+use kiln_sim_kube::serve::Socket;
+use tokio::sync::watch;
 
+use super::cluster::Cluster;
 use super::endpoint::{self, Endpoint};
 use super::folder::{self, Folder};
 use crate::failure::Failure;
@@ -21,11 +24,14 @@ const EXAMPLES: &str = "Examples:
       A pool of ten nodes in memory, one world minute per second, on free ports of this machine.
   kiln sim serve --state ./azure --listen 127.0.0.1:8443
       The same, kept in a folder: what was acknowledged is there again after a crash.
+  kiln sim serve --kubeconfig ~/.kube/config
+      The machines of the world become nodes of a cluster of yours.
   kiln sim serve --world world.yaml --faults faults.yaml --speed instant --seed 7
       A world of your own where nothing takes time and the same things always go wrong.
 
 When it is ready it prints one line of JSON: arm, authority, imds, wireServer, caFile, tenantId, subscriptionId,
-clientId, clientSecret, resourceGroup, location. `kiln sim env` makes shell variables of it. Logs go to standard error.";
+clientId, clientSecret, resourceGroup, location, kubeconfig. `kiln sim env` makes shell variables of it. Logs go to
+standard error.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,6 +51,12 @@ pub(crate) struct Serve {
     /// Address for the wire server [default: the IP address of --listen, a free port]
     #[arg(long, value_name = "ADDR")]
     wire_listen: Option<SocketAddr>,
+    /// Address for the embedded API server of Kubernetes [default: the IP address of --listen, a free port]
+    #[arg(long, value_name = "ADDR", conflicts_with = "kubeconfig")]
+    kube_listen: Option<SocketAddr>,
+    /// Use the cluster that this file leads to, not an embedded one
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
     /// Allow addresses that other machines can reach: whoever reaches them rules this Azure
     #[arg(long)]
     allow_remote: bool,
@@ -90,12 +102,16 @@ pub(crate) fn run(arguments: &Serve, now: Timestamp) -> Result<(), Failure> {
 async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Options) -> Result<(), Failure> {
     let stop = Stop::new()?;
     let sockets = Sockets::bind(listen).await.map_err(Failure::input)?;
+    let place = match &arguments.kubeconfig {
+        Some(path) => Place::Real(Cluster::real(path, options.wall).await?),
+        None => Place::Embedded(Socket::bind(arguments.kube_listener()?).await.map_err(Failure::input)?),
+    };
     let mut folder = Folder::open(arguments.state.as_deref(), &spec)?;
     let host = endpoint::host(&arguments.names, listen.arm.ip());
     let names: Vec<String> =
         arguments.names.iter().cloned().chain([host.clone()]).chain(own_address(listen.arm.ip())).collect();
     // The world first: whoever holds it holds the folder, certificates and all.
-    let wall = options.wall;
+    let (wall, seed) = (options.wall, options.seed);
     let sim = match &arguments.state {
         Some(_) => Sim::open(folder.path(), spec.clone(), options),
         None => Sim::new(spec.clone(), options),
@@ -111,7 +127,12 @@ async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Opti
         }
     })?;
     let tls = Tls::open(&folder.tls(), &names, wall).map_err(Failure::input)?;
-    let endpoint = Endpoint::new(&spec, &host, sockets.addresses, &tls.ca_file);
+    let cluster = match place {
+        Place::Real(cluster) => cluster,
+        Place::Embedded(socket) => Cluster::embedded(&folder, socket, &tls, seed, wall)?,
+    };
+    let mut endpoint = Endpoint::new(&spec, &host, sockets.addresses, &tls.ca_file);
+    endpoint.kubeconfig = Some(cluster.kubeconfig.clone());
     let line = serde_json::to_string(&endpoint).map_err(|error| Failure::failed(format_args!("{error}")))?;
     folder.announce(&line)?;
     announce(&line)?;
@@ -120,9 +141,21 @@ async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Opti
         endpoint.arm, endpoint.imds, endpoint.wire_server
     );
     let log: Option<Log> = if arguments.log_requests { Some(|line| eprintln!("{line}")) } else { None };
-    sockets.serve(sim, tls.config, log, stop.received()).await;
+    let (stopping, stopped) = watch::channel(false);
+    let config = tls.config.clone();
+    let azure = sockets.serve(sim.clone(), config, log, async {
+        stop.received().await;
+        stopping.send_replace(true);
+    });
+    tokio::join!(azure, cluster.run(sim, tls, stopped));
     eprintln!("stopped");
     Ok(())
+}
+
+/// Where the nodes of the world register.
+enum Place {
+    Real(Cluster),
+    Embedded(Socket),
 }
 
 /// Whoever started us waits for this line.
@@ -154,13 +187,24 @@ impl Serve {
         for (option, address) in
             [("--listen", listen.arm), ("--imds-listen", listen.imds), ("--wire-listen", listen.wire)]
         {
-            if !address.ip().to_canonical().is_loopback() && !self.allow_remote {
-                return Err(Failure::input(format_args!(
-                    "{option} {address}: other machines can reach this address; say `--allow-remote` if that is meant, or take {}",
-                    SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))
-                )));
-            }
+            self.check(option, address)?;
         }
         Ok(listen)
+    }
+
+    fn kube_listener(&self) -> Result<SocketAddr, Failure> {
+        let address = self.kube_listen.unwrap_or(SocketAddr::new(self.listen.ip(), 0));
+        self.check("--kube-listen", address)?;
+        Ok(address)
+    }
+
+    fn check(&self, option: &str, address: SocketAddr) -> Result<(), Failure> {
+        if address.ip().to_canonical().is_loopback() || self.allow_remote {
+            return Ok(());
+        }
+        Err(Failure::input(format_args!(
+            "{option} {address}: other machines can reach this address; say `--allow-remote` if that is meant, or take {}",
+            SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))
+        )))
     }
 }

@@ -22,6 +22,7 @@ fn the_ready_line_has_all_keys_and_is_the_first_thing_said() {
         "clientId",
         "clientSecret",
         "imds",
+        "kubeconfig",
         "location",
         "resourceGroup",
         "subscriptionId",

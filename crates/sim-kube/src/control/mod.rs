@@ -4,11 +4,13 @@
 mod budgets;
 mod garbage;
 mod nodes;
+mod scheduler;
 mod workloads;
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::meta;
 use crate::pods::owner_resource;
@@ -16,7 +18,7 @@ use crate::resource::Sort;
 use crate::store::Store;
 
 /// Follows up the changes after revision `from` until nothing is left to do.
-pub(crate) fn settle(store: &mut Store, mut from: u64, now: Timestamp) {
+pub(crate) fn settle(store: &mut Store, mut from: u64, schedules: bool, now: Timestamp) {
     loop {
         let mut work = Work::default();
         for change in store.since(from) {
@@ -56,8 +58,12 @@ pub(crate) fn settle(store: &mut Store, mut from: u64, now: Timestamp) {
                 work.held.push((change.sort, namespace, meta::name(&change.object).to_owned()));
             }
         }
+        let changed = store.since(from).any(|change| matches!(change.sort, Sort::Pod | Sort::Node));
         from = store.revision();
         work.run(store, now);
+        if schedules && (changed || store.revision() != from) {
+            scheduler::schedule(store, now);
+        }
         if store.revision() == from {
             return;
         }
@@ -105,6 +111,15 @@ impl Work {
             budgets::count(store, namespace, now);
         }
     }
+}
+
+/// Whether a taint keeps nobody away who has this toleration.
+fn tolerated(taint: &Value, toleration: &Value) -> bool {
+    let (key, effect) = (meta::text(toleration, "/key"), meta::text(toleration, "/effect"));
+    (key.is_empty() || key == meta::text(taint, "/key"))
+        && (effect.is_empty() || effect == meta::text(taint, "/effect"))
+        && (meta::text(toleration, "/operator") == "Exists"
+            || meta::text(toleration, "/value") == meta::text(taint, "/value"))
 }
 
 /// What time alone brings about.

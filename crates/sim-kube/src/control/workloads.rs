@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::tolerated;
 use crate::delete::{self, Options};
 use crate::meta;
 use crate::resource::Sort;
@@ -113,11 +114,7 @@ fn tolerates(set: &Value, node: &Value) -> bool {
         let (key, effect) = (meta::text(taint, "/key"), meta::text(taint, "/effect"));
         key.starts_with("node.kubernetes.io/")
             || effect == "PreferNoSchedule"
-            || own.iter().any(|one| {
-                let (tolerated, kind) = (meta::text(one, "/key"), meta::text(one, "/effect"));
-                let value = meta::text(one, "/operator") == "Exists" || one["value"] == taint["value"];
-                (tolerated.is_empty() || tolerated == key) && (kind.is_empty() || kind == effect) && value
-            })
+            || own.iter().any(|toleration| tolerated(taint, toleration))
     })
 }
 

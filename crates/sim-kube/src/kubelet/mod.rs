@@ -9,6 +9,7 @@ mod pod;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kiln_sim::{MachineView, PowerView};
@@ -236,6 +237,24 @@ impl Kubelets {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
         let gone = leases.delete(name, &DeleteParams::default()).await.map(drop);
         ignore_missing(gone).map_err(failed(name, "remove its lease"))
+    }
+}
+
+/// Gives a cluster of one's own the daemon set that every cluster has: an agent on each node.
+pub async fn furnish(client: &Client) -> Result<(), kube::Error> {
+    let labels = json!({"app": "node-agent"});
+    let set = json!({
+        "metadata": {"name": "node-agent", "namespace": "kube-system"},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "agent", "image": "node-agent:1"}],
+        }}},
+    });
+    let api: Api<DaemonSet> = Api::namespaced(client.clone(), "kube-system");
+    match api.create(&PostParams::default(), &typed(set)?).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,0 +1,119 @@
+//! The cluster of a served world, by real `kubectl`.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use parts::{Cache, KubePrograms};
+use serde_json::Value;
+
+use crate::{folder, kiln, text};
+
+/// What `kubectl` prints, or why it does not.
+fn kubectl(kubeconfig: &str, arguments: &[&str]) -> Result<String, String> {
+    let programs = KubePrograms::of_user(Cache::of_user().expect("a cache"));
+    let program = programs.find("kubectl").unwrap_or_else(|missing| panic!("{missing}"));
+    let cache = folder();
+    let output = Command::new(program)
+        .args(arguments)
+        .env("KUBECONFIG", kubeconfig)
+        .env("KUBECACHEDIR", cache.path())
+        .output()
+        .expect("kubectl runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+/// Asks until the answer is as it should be: kubelets take a turn each second.
+fn until(kubeconfig: &str, arguments: &[&str], holds: impl Fn(&str) -> bool) -> String {
+    let mut last = kubectl(kubeconfig, arguments);
+    for _ in 0..240 {
+        match &last {
+            Ok(said) if holds(said) => return said.clone(),
+            _ => std::thread::sleep(Duration::from_millis(250)),
+        }
+        last = kubectl(kubeconfig, arguments);
+    }
+    panic!("kubectl {arguments:?}: {last:?}");
+}
+
+fn ready(said: &str) -> usize {
+    said.lines().filter(|line| line.split_whitespace().nth(1) == Some("Ready")).count()
+}
+
+const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mine"},
+    "spec": {"containers": [{"name": "main", "image": "pause:3.9"}]}}"#;
+
+#[test]
+fn the_machines_of_the_world_are_nodes_and_run_pods() {
+    let sim = kiln().sim(&["--speed", "instant"]);
+    let at = sim.key("kubeconfig");
+    until(at, &["get", "nodes", "--no-headers"], |said| ready(said) == 10);
+    let nodes: Value =
+        serde_json::from_str(&kubectl(at, &["get", "nodes", "-o", "json"]).expect("nodes")).expect("JSON");
+    let id = nodes["items"][0]["spec"]["providerID"].as_str().expect("a provider id");
+    let group =
+        format!("azure:///subscriptions/{}/resourceGroups/{}/", sim.key("subscriptionId"), sim.key("resourceGroup"));
+    assert!(id.starts_with(&group), "{id}");
+    let here = folder();
+    let file = here.path().join("pod.json");
+    std::fs::write(&file, POD).expect("written");
+    kubectl(at, &["create", "-f", text(&file)]).expect("a pod");
+    until(at, &["get", "pod", "mine", "--no-headers"], |said| said.contains("Running"));
+    let node = kubectl(at, &["get", "pod", "mine", "-o", "jsonpath={.spec.nodeName}"]).expect("its node");
+    let all = ["get", "pods", "-A", "-o", "name", "--field-selector", &format!("spec.nodeName={node}")];
+    let on_node = kubectl(at, &all).expect("pods");
+    for part in ["pod/mine", "pod/node-agent-", &format!("pod/kube-proxy-{node}")] {
+        assert!(on_node.contains(part), "{part}: {on_node}");
+    }
+    kubectl(at, &["drain", &node, "--ignore-daemonsets", "--force", "--timeout=60s"]).expect("drained");
+    assert!(kubectl(at, &["get", "pod", "mine"]).is_err_and(|error| error.contains("NotFound")));
+}
+
+#[test]
+fn a_cluster_in_a_state_folder_is_there_again_and_its_door_is_shut_meanwhile() {
+    let state = folder();
+    let arguments = ["--speed", "instant", "--state", text(state.path())];
+    let sim = kiln().sim(&arguments);
+    let file = state.path().join("kept.yaml");
+    std::fs::write(&file, "{apiVersion: v1, kind: ConfigMap, metadata: {name: kept}, data: {a: b}}").expect("written");
+    kubectl(sim.key("kubeconfig"), &["create", "-f", text(&file)]).expect("made");
+    let at = sim.key("kubeconfig").to_owned();
+    assert_eq!(Path::new(&at), state.path().join("kubeconfig"));
+    drop(sim);
+    assert!(!Path::new(&at).exists());
+    let sim = kiln().sim(&arguments);
+    let kept = kubectl(sim.key("kubeconfig"), &["get", "configmap", "kept", "-o", "jsonpath={.data.a}"]);
+    assert_eq!(kept.as_deref(), Ok("b"));
+}
+
+#[test]
+fn by_a_kubeconfig_the_machines_join_a_real_cluster() {
+    let plane = control_plane::shared();
+    let at = text(plane.kubeconfig());
+    let here = folder();
+    let (world, pool) = (here.path().join("world.yaml"), control_plane::unique("pool"));
+    std::fs::write(&world, format!("pools: [{{name: {pool}, capacity: 2}}]\n")).expect("written");
+    let sim = kiln().sim(&["--speed", "instant", "--world", text(&world), "--kubeconfig", at]);
+    assert_eq!(sim.key("kubeconfig"), at);
+    let mine = |said: &str| said.lines().filter(|line| line.starts_with(&pool)).count();
+    let nodes = ["get", "nodes", "--no-headers"];
+    until(at, &nodes, |said| said.lines().filter(|line| line.starts_with(&pool) && ready(line) == 1).count() == 2);
+    drop(sim);
+    let said = kubectl(at, &nodes).expect("nodes");
+    assert_eq!(mine(&said), 2, "a world that ends deletes nobody's nodes");
+    for line in said.lines().filter(|line| line.starts_with(&pool)) {
+        let name = line.split_whitespace().next().expect("a name");
+        kubectl(at, &["delete", "node", name]).expect("deleted");
+    }
+}
+
+#[test]
+fn a_kubeconfig_that_is_none_is_named_and_nothing_starts() {
+    let here = folder();
+    let file = here.path().join("kubeconfig");
+    std::fs::write(&file, "clusters: {").expect("written");
+    let finished = kiln().run(&["sim", "serve", "--kubeconfig", text(&file)]);
+    assert_eq!(finished.code, Some(2), "{finished:?}");
+    assert!(finished.stderr.contains(text(&file)), "{finished:?}");
+}
