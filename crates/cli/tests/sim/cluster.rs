@@ -5,8 +5,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use parts::{Cache, KubePrograms};
+use reqwest::Method;
 use serde_json::Value;
 
+use crate::http::Operator;
 use crate::{folder, kiln, text};
 
 /// What `kubectl` prints, or why it does not.
@@ -68,6 +70,31 @@ fn the_machines_of_the_world_are_nodes_and_run_pods() {
     }
     kubectl(at, &["drain", &node, "--ignore-daemonsets", "--force", "--timeout=60s"]).expect("drained");
     assert!(kubectl(at, &["get", "pod", "mine"]).is_err_and(|error| error.contains("NotFound")));
+}
+
+#[tokio::test]
+async fn a_stopped_machine_is_not_ready_a_started_one_is_and_a_deleted_one_is_gone() {
+    let here = folder();
+    let world = here.path().join("world.yaml");
+    std::fs::write(&world, "pools: [{name: pool, capacity: 2}]\n").expect("written");
+    let sim = kiln().sim(&["--speed", "instant", "--world", text(&world)]);
+    let at = sim.key("kubeconfig");
+    let nodes = ["get", "nodes", "--no-headers"];
+    until(at, &nodes, |said| ready(said) == 2);
+    let operator = Operator::log_in(&sim).await;
+    let set = format!(
+        "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Compute/virtualMachineScaleSets/pool",
+        sim.key("subscriptionId"),
+        sim.key("resourceGroup")
+    );
+    for (method, verb, ready_nodes, all_nodes) in
+        [(Method::POST, "/powerOff", 1, 2), (Method::POST, "/start", 2, 2), (Method::DELETE, "", 1, 1)]
+    {
+        let path = format!("{set}/virtualMachines/0{verb}?api-version=2024-07-01");
+        let got = operator.send(method, &path, String::new()).await.expect("an answer");
+        assert_eq!(got.status, 202, "{verb}: {}", got.text);
+        until(at, &nodes, |said| (ready(said), said.lines().count()) == (ready_nodes, all_nodes));
+    }
 }
 
 #[test]

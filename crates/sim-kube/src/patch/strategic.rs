@@ -326,6 +326,7 @@ mod tests {
             merged(Sort::Node, node, &json!({"spec": {"unschedulable": null, "taints": null}})),
             json!({"spec": {}})
         );
-        assert!(merge(Sort::Pod, &mut json!({}), &json!({"spec": {"containers": [{"image": "x"}]}})).is_err());
+        let mut pod = json!({"spec": {"containers": [{"name": "a"}]}});
+        assert!(merge(Sort::Pod, &mut pod, &json!({"spec": {"containers": [{"image": "x"}]}})).is_err());
     }
 }

@@ -111,6 +111,19 @@ impl Ground {
         Self { client, namespace, kubeconfig, folder, _stop: stop }
     }
 
+    /// The same server with another token.
+    pub(crate) async fn stranger(&self) -> Client {
+        let mut read = Kubeconfig::read_from(&self.kubeconfig).unwrap();
+        for user in &mut read.auth_infos {
+            user.auth_info = Some(kube::config::AuthInfo {
+                token: Some("not-the-token-of-anybody".to_owned().into()),
+                ..Default::default()
+            });
+        }
+        let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.unwrap();
+        Client::try_from(config).unwrap()
+    }
+
     /// A name that no other test has.
     pub(crate) fn unique(prefix: &str) -> String {
         control_plane::unique(prefix)

@@ -3,6 +3,7 @@
 
 mod budgets;
 mod deletion;
+mod door;
 mod ground;
 mod kubectl;
 mod kubelets;
