@@ -87,8 +87,13 @@ impl Cluster {
         outcome.unwrap_or_else(|error| Outcome::Answer(error.response()))
     }
 
-    /// Does what is due by time alone.
-    pub(crate) fn tick(&mut self, now: Timestamp) {
+    /// Does what is due by time alone, and keeps it: a revision that was seen is never given twice.
+    pub(crate) fn pass(&mut self, now: Timestamp) -> std::result::Result<(), JournalError> {
+        self.tick(now);
+        self.commit()
+    }
+
+    fn tick(&mut self, now: Timestamp) {
         let pace = SignedDuration::from_secs(control::TICK_SECONDS.cast_signed());
         if now < self.ticked + pace {
             return;

@@ -103,7 +103,9 @@ impl Server {
     /// Does what is due by time alone. Requests do so too; a server that nobody asks needs it.
     pub fn tick(&self) {
         let mut cluster = self.lock();
-        cluster.tick((self.0.clock)());
+        if let Err(error) = cluster.pass((self.0.clock)()) {
+            eprintln!("the cluster could not be saved: {error}");
+        }
         self.told(&cluster);
     }
 

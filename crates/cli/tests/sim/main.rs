@@ -1,7 +1,6 @@
 //! `kiln sim` as its users run it: the built program, real sockets, real signals.
 
 mod bad_input;
-mod cluster;
 mod env;
 mod http;
 mod serve;
