@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kiln_sim::{Options, Sim, WorldSpec};
-use kiln_sim_kube::kubelet::{Kubelets, Registration};
+use kiln_sim_kube::kubelet::Kubelets;
 use kiln_sim_kube::{Clock, JournalError, Server};
 use kube::api::{Api, ListParams, PostParams, WatchParams};
 use kube::core::WatchEvent;
@@ -187,7 +187,7 @@ async fn a_silent_node_is_unknown_after_its_grace_and_known_again_when_it_speaks
     let server = Server::new(1, time.clock());
     let spec = WorldSpec::default();
     let sim = Sim::new(spec, Options::instant(time.now())).unwrap();
-    let mut kubelets = Kubelets::new(client(&server), Registration::default());
+    let mut kubelets = Kubelets::new(client(&server));
     assert!(kubelets.turn(&sim.machines(), time.now()).await.is_empty());
     let nodes: Api<Node> = Api::all(client(&server));
     let name = nodes.list(&ListParams::default()).await.unwrap().items[0].name_any();
@@ -216,7 +216,7 @@ async fn the_machines_of_a_world_become_nodes_and_run_what_is_theirs() {
     let sim = Sim::new(WorldSpec::default(), Options::instant(time.now())).unwrap();
     let machines = sim.machines();
     assert_eq!(machines.len(), 10);
-    let mut kubelets = Kubelets::new(client(&server), Registration::default());
+    let mut kubelets = Kubelets::new(client(&server));
     let problems = kubelets.turn(&machines, time.now()).await;
     assert!(problems.is_empty(), "{problems:?}");
     let nodes: Api<Node> = Api::all(client(&server));

@@ -26,5 +26,5 @@ pub use machines::{BootView, MachineView, PowerView};
 pub use sim::{OpenError, OperationView, Options, Reply, Sim};
 pub use world::profile::{Profile, Stage, When};
 pub use world::spec::{
-    Client, ExtensionSpec, ForeignSubscription, Identity, PoolSpec, Region, ResourceSpec, Subnet, WorldSpec,
+    Client, ExtensionSpec, ForeignSubscription, Identity, PoolSpec, Region, ResourceSpec, Subnet, Taint, WorldSpec,
 };

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::world::World;
 use crate::world::resource::State;
+use crate::world::spec::Taint;
 use crate::world::vm::Power;
 
 /// A machine as it is now.
@@ -31,6 +32,10 @@ pub struct MachineView {
     pub image: Option<String>,
     /// Tags, with those of its scale set.
     pub tags: BTreeMap<String, String>,
+    /// Labels that its node registers with, besides those that every node has.
+    pub node_labels: BTreeMap<String, String>,
+    /// Taints that its node registers with.
+    pub node_taints: Vec<Taint>,
     /// Whether there is power.
     pub power: PowerView,
     /// How often it was booted from this OS disk.
@@ -83,6 +88,7 @@ pub(crate) fn of(world: &World) -> Vec<MachineView> {
             Some(size) => size.to_owned(),
             None => text("sku.name"),
         };
+        let pool = parent.and_then(|parent| world.spec.pools.iter().find(|pool| pool.name == parent.id.name()));
         let tags = [parent.and_then(|parent| parent.at("tags")), resource.at("tags")];
         Some(MachineView {
             id: resource.id.to_string(),
@@ -100,6 +106,8 @@ pub(crate) fn of(world: &World) -> Vec<MachineView> {
                 .flatten()
                 .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
                 .collect(),
+            node_labels: pool.map(|pool| pool.node_labels.clone()).unwrap_or_default(),
+            node_taints: pool.map(|pool| pool.node_taints.clone()).unwrap_or_default(),
             power: match vm.power {
                 Power::Starting | Power::Running => PowerView::On,
                 Power::Stopping | Power::Deallocating => PowerView::Stopping,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kiln_sim::Sim;
 use kiln_sim::tls::Tls;
-use kiln_sim_kube::kubelet::{self, Kubelets, Registration};
+use kiln_sim_kube::kubelet::{self, Kubelets};
 use kiln_sim_kube::serve::Socket;
 use kiln_sim_kube::{Clock, Server, Token, write_kubeconfig};
 use kube::Client;
@@ -76,7 +76,7 @@ impl Cluster {
         {
             eprintln!("the daemon set of the cluster could not be made: {error}");
         }
-        let kubelets = play(Kubelets::new(client, Registration::default()), sim, clock, stop.clone());
+        let kubelets = play(Kubelets::new(client), sim, clock, stop.clone());
         match embedded {
             Some((server, socket, token)) => {
                 tokio::join!(socket.serve(server, tls.config, token, told(stop)), kubelets);

@@ -74,6 +74,22 @@ fn ready(said: &str) -> usize {
     said.lines().filter(|line| line.split_whitespace().nth(1) == Some("Ready")).count()
 }
 
+#[test]
+fn nodes_register_with_the_labels_and_taints_of_their_pool() {
+    let here = folder();
+    let world = here.path().join("world.yaml");
+    std::fs::write(
+        &world,
+        "pools: [{name: gpu-vmss, nodeLabels: {tier: gpu}, nodeTaints: ['dedicated=gpu:NoSchedule']}]",
+    )
+    .expect("written");
+    let sim = kiln().sim(&["--speed", "instant", "--world", text(&world)]);
+    let at = sim.key("kubeconfig");
+    until(at, &["get", "nodes", "-l", "tier=gpu", "--no-headers"], |said| ready(said) == 1);
+    let taints = kubectl(at, &["get", "node", "gpu-vmss000000", "-o", "jsonpath={.spec.taints}"]).expect("taints");
+    assert!(taints.contains(r#""effect":"NoSchedule","key":"dedicated","value":"gpu""#), "{taints}");
+}
+
 const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mine"},
     "spec": {"containers": [{"name": "main", "image": "pause:3.9"}]}}"#;
 

@@ -17,8 +17,6 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-pub use node::Registration;
-
 /// How often a kubelet renews its lease, by default.
 const RENEW: SignedDuration = SignedDuration::from_secs(10);
 
@@ -42,7 +40,6 @@ pub struct KubeletError {
 /// The kubelets of all machines of a world.
 pub struct Kubelets {
     client: Client,
-    registration: Registration,
     known: BTreeMap<String, Known>,
 }
 
@@ -67,9 +64,9 @@ impl std::fmt::Debug for Kubelets {
 type Done = Result<(), KubeletError>;
 
 impl Kubelets {
-    /// Kubelets that speak by this client and register their nodes like this.
-    pub fn new(client: Client, registration: Registration) -> Self {
-        Self { client, registration, known: BTreeMap::new() }
+    /// Kubelets that speak by this client.
+    pub fn new(client: Client) -> Self {
+        Self { client, known: BTreeMap::new() }
     }
 
     /// Everything that is due at `now` for the machines as they are. What did not work is told and tried again next time.
@@ -144,7 +141,7 @@ impl Kubelets {
     async fn register(&self, machine: &MachineView, name: &str, now: Timestamp) -> Done {
         let fail = failed(name, "register");
         let api: Api<Node> = Api::all(self.client.clone());
-        let node = typed(node::object(machine, &self.registration)).map_err(&fail)?;
+        let node = typed(node::object(machine)).map_err(&fail)?;
         match api.create(&PostParams::default(), &node).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 409 => {}

@@ -1,7 +1,5 @@
 //! What a kubelet says about its node.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use kiln_sim::MachineView;
 use serde_json::{Value, json};
@@ -14,22 +12,13 @@ const VERSION: &str = "v1.33.0";
 /// Marks a mirror pod; kubelet puts a hash of the manifest there.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What kubelets are told to register their nodes with.
-#[derive(Debug, Clone, Default)]
-pub struct Registration {
-    /// More labels.
-    pub labels: BTreeMap<String, String>,
-    /// Taints: key, value and effect.
-    pub taints: Vec<(String, String, String)>,
-}
-
 /// The name of a machine's node: its host name in small letters.
 pub(super) fn name(machine: &MachineView) -> String {
     machine.computer_name.to_ascii_lowercase()
 }
 
 /// The Node at registration.
-pub(super) fn object(machine: &MachineView, registration: &Registration) -> Value {
+pub(super) fn object(machine: &MachineView) -> Value {
     let name = name(machine);
     let mut labels = json!({
         "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
@@ -39,13 +28,13 @@ pub(super) fn object(machine: &MachineView, registration: &Registration) -> Valu
     if let Some(pool) = machine.tags.get("poolName") {
         labels["agentpool"] = json!(pool);
     }
-    for (key, value) in &registration.labels {
+    for (key, value) in &machine.node_labels {
         labels[key] = json!(value);
     }
-    let taints: Vec<Value> = registration
-        .taints
+    let taints: Vec<Value> = machine
+        .node_taints
         .iter()
-        .map(|(key, value, effect)| json!({"key": key, "value": value, "effect": effect}))
+        .map(|taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect}))
         .collect();
     let mut spec = json!({"providerID": machine.provider_id()});
     if !taints.is_empty() {

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kiln_sim::{MachineView, PowerView};
-use kiln_sim_kube::kubelet::{Kubelets, Registration};
+use kiln_sim_kube::kubelet::Kubelets;
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, MERGE};
@@ -30,6 +30,8 @@ fn machine(name: &str) -> MachineView {
         size: "Standard_D2s_v3".to_owned(),
         image: Some("an image".to_owned()),
         tags: [("poolName".to_owned(), "agents".to_owned())].into(),
+        node_labels: [("only".to_owned(), name.to_owned())].into(),
+        node_taints: vec!["kiln.dev/test=x:PreferNoSchedule".parse().expect("a taint")],
         power: PowerView::On,
         boots: 1,
         boot: None,
@@ -49,11 +51,7 @@ struct Play {
 impl Play {
     async fn start(g: &Ground) -> Self {
         let node = Ground::unique("world");
-        let registration = Registration {
-            labels: [("only".to_owned(), node.clone())].into(),
-            taints: vec![("kiln.dev/test".to_owned(), "x".to_owned(), "PreferNoSchedule".to_owned())],
-        };
-        let kubelets = Kubelets::new(g.client.clone(), registration);
+        let kubelets = Kubelets::new(g.client.clone());
         #[expect(clippy::disallowed_methods, reason = "the servers under test have the time of the day")]
         let mut play = Self { machine: machine(&node), kubelets, node, now: Timestamp::now() };
         play.turn().await;

@@ -132,6 +132,12 @@ pub struct PoolSpec {
     /// Extensions: name, publisher, type, settings.
     #[serde(default)]
     pub extensions: Vec<ExtensionSpec>,
+    /// Labels that its nodes register with, besides those that every node has.
+    #[serde(default)]
+    pub node_labels: BTreeMap<String, String>,
+    /// Taints that its nodes register with.
+    #[serde(default)]
+    pub node_taints: Vec<Taint>,
     /// Tags of the scale set.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
@@ -160,6 +166,46 @@ pub struct ExtensionSpec {
     /// Settings that cannot.
     #[serde(default)]
     pub protected_settings: Map<String, Value>,
+}
+
+/// A taint as kubelet's flag has it: `key=value:Effect`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Taint {
+    /// Its key.
+    pub key: String,
+    /// Its value, which may be empty.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+impl FromStr for Taint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let error = || format!("`{text}` is not a taint such as dedicated=gpu:NoSchedule");
+        let (pair, effect) = text.rsplit_once(':').ok_or_else(error)?;
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if key.is_empty() || !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+            return Err(error());
+        }
+        Ok(Self { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
+    }
+}
+
+impl TryFrom<String> for Taint {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Taint> for String {
+    fn from(taint: Taint) -> Self {
+        format!("{}={}:{}", taint.key, taint.value, taint.effect)
+    }
 }
 
 /// Any resource, made by a PUT when the world starts.
@@ -306,6 +352,8 @@ fn default_pool() -> PoolSpec {
         ),
         user_data: None,
         extensions: vec![script, extension("computeAksLinuxBilling", "Microsoft.AKS", "Compute.AKS.Linux.Billing")],
+        node_labels: BTreeMap::new(),
+        node_taints: Vec::new(),
         tags: BTreeMap::from([
             ("creationSource".to_owned(), "aksengine-k8s-agentpool1".to_owned()),
             ("poolName".to_owned(), "agentpool1".to_owned()),
@@ -383,6 +431,8 @@ mod tests {
             ("pools: [{name: x, upgradePolicy: Never}]\n", "pools[0].upgradePolicy"),
             ("profile: {snapshot: -1}\n", "snapshot"),
             ("addressPrefix: 10.0.0.0\n", "10.0.0.0"),
+            ("pools: [{name: x, nodeTaints: [gpu]}]\n", "`gpu` is not a taint"),
+            ("pools: [{name: x, nodeTaints: ['a=b:Sometimes']}]\n", "is not a taint"),
         ] {
             let error = WorldSpec::parse("w.yaml", text).expect_err(text);
             assert!(error.contains(place) && error.starts_with("w.yaml"), "{error}");
