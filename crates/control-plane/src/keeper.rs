@@ -97,9 +97,22 @@ impl Process {
 
     /// Whether it runs and its command line names something below this folder. That of a dead process is empty.
     pub(crate) fn is_of(self, folder: &Path) -> bool {
-        let line = fs::read(format!("/proc/{}/cmdline", self.id())).unwrap_or_default();
         let folder = folder.as_os_str().as_encoded_bytes();
+        // In the middle of an exec a living process has no command line either, for as long as the disk takes to give the program.
+        let line = poll(Duration::from_millis(10), Duration::from_secs(10), || {
+            let line = fs::read(format!("/proc/{}/cmdline", self.id())).unwrap_or_default();
+            Ok((!line.is_empty() || !self.lives()).then_some(line))
+        });
+        let line = line.ok().flatten().unwrap_or_default();
         line.windows(folder.len()).any(|window| window == folder)
+    }
+
+    /// Whether there is a process of this number that has not ended.
+    fn lives(self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        // The name stands in brackets and may hold anything; the state follows the last of them.
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
     }
 
     pub(crate) fn kill(self) {
@@ -109,5 +122,32 @@ impl Process {
     pub(crate) fn signal(self, signal: Signal) {
         // It fails only for a process that is gone, which is what was wanted.
         let _ = kill_process(self.0, signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(child: &Child) -> Process {
+        Process(Pid::from_child(child))
+    }
+
+    #[test]
+    fn a_process_is_told_by_its_command_line_until_it_has_ended() {
+        let folder = Path::new("/nowhere/plane");
+        let mut child =
+            Command::new("sh").args(["-c", "read line", "keep"]).arg(folder).stdin(Stdio::piped()).spawn().unwrap();
+        let process = process(&child);
+        assert!(process.is_of(folder) && process.lives());
+        assert!(!process.is_of(Path::new("/nowhere/else")));
+        drop(child.stdin.take());
+        // Ended and not collected: its number is taken, and it is nobody's any more.
+        poll(Duration::from_millis(5), Duration::from_secs(30), || Ok((!process.lives()).then_some(())))
+            .unwrap()
+            .unwrap();
+        assert!(!process.is_of(folder));
+        child.wait().unwrap();
+        assert!(!process.is_of(folder));
     }
 }
