@@ -1,5 +1,6 @@
 //! The engine's verbs, on ARM.
 
+mod access;
 mod captures;
 mod factory;
 mod instances;

@@ -7,6 +7,7 @@ pub mod arm;
 mod edge;
 pub mod login;
 mod models;
+pub mod role;
 pub mod wire;
 
 pub use arm::{Error, ErrorDetail};

@@ -3,7 +3,9 @@
 
 #![expect(clippy::struct_field_names, reason = "the fields have the names that Azure gives them")]
 
+pub(crate) mod access;
 pub(crate) mod disk;
+pub(crate) mod extension;
 pub(crate) mod gallery;
 pub(crate) mod image_reference;
 pub(crate) mod instance;

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use crate::access::{AccessScope, Grant, Linked, Need};
 use crate::capture::{Capture, CaptureRequest, OsDisk};
 use crate::error::FactoryError;
 use crate::image::{Gallery, ImageLine, ImageVersion, LineName, Publication};
@@ -9,7 +10,7 @@ use crate::instance::{Instance, PowerDown, Protection};
 use crate::name::{CaptureName, GalleryName, InstanceId, PoolName};
 use crate::operation::{OperationHandle, OperationState, Revision};
 use crate::pool::{Pool, Tags};
-use crate::recipe::RecipeChange;
+use crate::recipe::{RecipeChange, SavedExtension};
 use crate::trial::{Trial, TrialName};
 use crate::version::VersionNumber;
 
@@ -21,6 +22,15 @@ use crate::version::VersionNumber;
 pub trait Factory: Send + Sync {
     /// What can go wrong.
     type Error: FactoryError;
+
+    /// Every action that the verbs below take, in the cloud's words.
+    fn needs(&self) -> &'static [Need];
+
+    /// What roles grant to the caller at a scope: one entry for each role. A caller may be too weak to ask even this.
+    fn permissions(&self, scope: &AccessScope) -> impl Future<Output = Result<Vec<Grant>, Self::Error>> + Send;
+
+    /// The resources that a pool's recipe names and that take a permission of their own.
+    fn linked(&self, pool: &PoolName) -> impl Future<Output = Result<Vec<Linked>, Self::Error>> + Send;
 
     /// All pools.
     fn pools(&self) -> impl Future<Output = Result<Vec<Pool>, Self::Error>> + Send;
@@ -122,6 +132,14 @@ pub trait Factory: Send + Sync {
         pool: &PoolName,
         change: &RecipeChange,
         revision: &Revision,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+
+    /// Puts an extension back into a recipe that has none of its name, with the settings that cannot be read. One that is there already
+    /// stays as it is; one of that name that is something else is in the way, and said so.
+    fn put_extension(
+        &self,
+        pool: &PoolName,
+        saved: &SavedExtension,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// Removes an extension from the recipe.

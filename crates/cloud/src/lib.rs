@@ -3,6 +3,7 @@
 //! Nouns are plain values that go into journals, so each of them is serialisable. [`Factory`] is what the prototype operation needs of a
 //! cloud, [`Machines`] what a launch needs. Both speak the engine's verbs; which requests a verb costs is the edge's affair.
 
+mod access;
 mod capture;
 mod error;
 mod factory;
@@ -17,6 +18,7 @@ mod secret;
 mod trial;
 mod version;
 
+pub use access::{AccessScope, Allowance, Grant, Linked, Need, NeededFor, allowances};
 pub use capture::{Capture, CaptureRequest, OsDisk};
 pub use error::{ErrorClass, FactoryError};
 pub use factory::Factory;
@@ -29,7 +31,7 @@ pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Pr
 pub use name::{BadName, CaptureName, GalleryName, InstanceId, MachineName, PoolName};
 pub use operation::{Failure, OperationHandle, OperationState, Progress, Revision};
 pub use pool::{OperatingSystem, Orchestration, Plan, Pool, Provisioning, Tags, UpgradeMode};
-pub use recipe::{Extension, ImageSource, MarketplaceImage, Recipe, RecipeChange};
+pub use recipe::{Extension, ImageSource, MarketplaceImage, Recipe, RecipeChange, SavedExtension};
 pub use secret::SecretText;
 pub use trial::{BadTrial, TRIAL_TAG, Trial, TrialName};
 pub use version::{BadVersion, VersionNumber};

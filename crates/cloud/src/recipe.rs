@@ -42,7 +42,7 @@ pub struct MarketplaceImage {
 }
 
 /// A program that the cloud's agent installs on each new instance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
     /// Its name in the recipe.
     pub name: String,
@@ -61,6 +61,18 @@ pub struct Extension {
     pub may_have_hidden_settings: bool,
     /// Extensions that run before it.
     pub after: Vec<String>,
+    /// What is readable of it besides, as JSON text of an object: what a recipe that is put back must say again.
+    #[serde(default)]
+    pub others: Option<String>,
+}
+
+/// An extension as it is kept for the way back: with the settings that the cloud never shows, where they could be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedExtension {
+    /// What can be read.
+    pub extension: Extension,
+    /// What cannot, as JSON text.
+    pub protected_settings: Option<SecretText>,
 }
 
 impl Extension {
@@ -98,8 +110,7 @@ mod tests {
             handler_version: None,
             auto_upgrade_minor: true,
             settings: None,
-            may_have_hidden_settings: false,
-            after: Vec::new(),
+            ..Extension::default()
         }
     }
 

@@ -11,6 +11,8 @@ pub(crate) enum Api {
     Disk,
     /// Network interfaces.
     Network,
+    /// What the caller may do.
+    Authorization,
 }
 
 impl Api {
@@ -21,6 +23,7 @@ impl Api {
             Self::Gallery => "2023-07-03",
             Self::Disk => "2023-10-02",
             Self::Network => "2023-09-01",
+            Self::Authorization => "2022-04-01",
         }
     }
 }

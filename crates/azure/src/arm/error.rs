@@ -118,6 +118,14 @@ pub enum Error {
         /// What changed.
         field: &'static str,
     },
+    /// Something else has the name of what was to be made.
+    #[error("{resource}: {found} has this name and is not overwritten")]
+    InTheWay {
+        /// The resource.
+        resource: String,
+        /// What is there.
+        found: String,
+    },
     /// A resource lacks what every such resource has.
     #[error("{resource}: has no `{field}`")]
     Lacks {
@@ -139,6 +147,7 @@ impl FactoryError for Error {
         match self {
             Self::Answered { class, .. } => *class,
             Self::Unanswered { .. } | Self::StillRunning { .. } => ErrorClass::Transient,
+            Self::InTheWay { .. } => ErrorClass::Precondition,
             Self::Login { .. } => ErrorClass::Authentication,
             Self::Failed { failure, .. } => failure.class,
             Self::Refused { .. } | Self::ForeignUrl { .. } => ErrorClass::Refused,

@@ -61,6 +61,7 @@ pub(crate) enum ApiName {
     Gallery,
     Disk,
     Network,
+    Authorization,
 }
 
 impl From<Api> for ApiName {
@@ -70,6 +71,7 @@ impl From<Api> for ApiName {
             Api::Gallery => Self::Gallery,
             Api::Disk => Self::Disk,
             Api::Network => Self::Network,
+            Api::Authorization => Self::Authorization,
         }
     }
 }
@@ -81,6 +83,7 @@ impl From<ApiName> for Api {
             ApiName::Gallery => Self::Gallery,
             ApiName::Disk => Self::Disk,
             ApiName::Network => Self::Network,
+            ApiName::Authorization => Self::Authorization,
         }
     }
 }
@@ -101,6 +104,11 @@ impl Handle {
             ended,
             first_look: answer.retry_after,
         }
+    }
+
+    /// The handle of what somebody else began, or we did and forgot: the resource's own state tells.
+    pub(crate) fn begun(kind: Kind, resource: impl Into<String>, api: Api) -> Self {
+        Self { ended: false, ..Self::ended(kind, resource, api) }
     }
 
     /// The handle of what is so already.

@@ -1,16 +1,29 @@
 //! Azure as a factory.
 
 use kiln_cloud::{
-    Capture, CaptureName, CaptureRequest, Factory, Gallery, GalleryName, ImageLine, ImageVersion, Instance, InstanceId,
-    LineName, OperationHandle, OperationState, OsDisk, Pool, PoolName, PowerDown, Protection, Publication,
-    RecipeChange, Revision, Tags, Trial, TrialName, VersionNumber,
+    AccessScope, Capture, CaptureName, CaptureRequest, Factory, Gallery, GalleryName, Grant, ImageLine, ImageVersion,
+    Instance, InstanceId, LineName, Linked, Need, OperationHandle, OperationState, OsDisk, Pool, PoolName, PowerDown,
+    Protection, Publication, RecipeChange, Revision, SavedExtension, Tags, Trial, TrialName, VersionNumber,
 };
 
 use super::Azure;
 use crate::arm::Error;
+use crate::role;
 
 impl Factory for Azure {
     type Error = Error;
+
+    fn needs(&self) -> &'static [Need] {
+        &role::ACTIONS
+    }
+
+    async fn permissions(&self, scope: &AccessScope) -> Result<Vec<Grant>, Error> {
+        self.list_permissions(scope).await
+    }
+
+    async fn linked(&self, pool: &PoolName) -> Result<Vec<Linked>, Error> {
+        self.list_linked(pool).await
+    }
 
     async fn pools(&self) -> Result<Vec<Pool>, Error> {
         self.list_pools().await
@@ -114,6 +127,10 @@ impl Factory for Azure {
         revision: &Revision,
     ) -> Result<OperationHandle, Error> {
         Ok(self.patch_recipe(pool, change, revision).await?.write())
+    }
+
+    async fn put_extension(&self, pool: &PoolName, saved: &SavedExtension) -> Result<OperationHandle, Error> {
+        Ok(self.put_back_extension(pool, saved).await?.write())
     }
 
     async fn remove_extension(&self, pool: &PoolName, extension: &str) -> Result<OperationHandle, Error> {

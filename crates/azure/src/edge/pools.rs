@@ -1,9 +1,10 @@
 //! Scale sets.
 
-use kiln_cloud::{InstanceId, Pool, PoolName, RecipeChange, Revision, Tags};
+use kiln_cloud::{InstanceId, Pool, PoolName, RecipeChange, Revision, SavedExtension, Tags};
 
 use super::{Azure, COMPUTE, lacking};
 use crate::arm::{Api, Call, Error, Handle, Kind, ResourceId};
+use crate::models::extension::{ExtensionModel, ExtensionPut};
 use crate::models::patch::{CapacityPatch, InstanceIds, RecipePatch, TagPatch};
 use crate::models::scale_set::ScaleSet;
 
@@ -55,6 +56,29 @@ impl Azure {
     ) -> Result<Handle, Error> {
         let call = Call::patch(id.as_str(), Api::Compute, patch).if_match(seen);
         self.arm.begin(&call, Kind::Write, id.as_str()).await
+    }
+
+    /// By its own sub-resource, and only where none of its name is: the settings of one that is there could not be read before they were
+    /// overwritten. Azure declares no precondition for this resource, so the header is a hope and the read before it the check.
+    pub(super) async fn put_back_extension(&self, pool: &PoolName, saved: &SavedExtension) -> Result<Handle, Error> {
+        let wanted = &saved.extension;
+        let id = self.scale_set(pool)?.child("extensions", &wanted.name)?;
+        let body = ExtensionPut::whole(saved).map_err(lacking(&id))?;
+        let found: Option<ExtensionModel> = self.arm.find(&Call::get(id.as_str(), Api::Compute)).await?;
+        let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+        match found.map(ExtensionModel::read) {
+            None => {
+                let call = Call::put(id.as_str(), Api::Compute, &body).if_absent();
+                self.arm.begin(&call, Kind::Write, id.as_str()).await
+            }
+            Some(there) if same(&there.publisher, &wanted.publisher) && same(&there.kind, &wanted.kind) => {
+                Ok(Handle::begun(Kind::Write, id.as_str(), Api::Compute))
+            }
+            Some(there) => {
+                let found = format!("an extension `{}` of `{}`", there.kind, there.publisher);
+                Err(Error::InTheWay { resource: id.to_string(), found })
+            }
+        }
     }
 
     /// By its own sub-resource. Written back with the model, an extension would lose what cannot be read.

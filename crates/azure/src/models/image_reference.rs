@@ -18,8 +18,50 @@ pub(crate) struct ImageReference {
     sku: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_gallery_image_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    community_gallery_image_id: Option<String>,
     #[serde(skip_serializing)]
     exact_version: Option<String>,
+}
+
+/// A reference in a patch: it names the image in one way and takes back every other. Left out, the other names would stay, and Azure refuses
+/// an id beside a publisher.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ImagePatch {
+    id: Option<String>,
+    publisher: Option<String>,
+    offer: Option<String>,
+    sku: Option<String>,
+    version: Option<String>,
+    shared_gallery_image_id: Option<String>,
+    community_gallery_image_id: Option<String>,
+}
+
+impl From<ImageReference> for ImagePatch {
+    fn from(reference: ImageReference) -> Self {
+        let ImageReference {
+            id,
+            publisher,
+            offer,
+            sku,
+            version,
+            shared_gallery_image_id,
+            community_gallery_image_id,
+            exact_version: _,
+        } = reference;
+        Self { id, publisher, offer, sku, version, shared_gallery_image_id, community_gallery_image_id }
+    }
+}
+
+/// Ids of images that others share begin so, unlike those of resources.
+const SHARED: &str = "/SharedGalleries/";
+const COMMUNITY: &str = "/CommunityGalleries/";
+
+fn begins(id: &str, start: &str) -> bool {
+    id.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
 }
 
 impl ImageReference {
@@ -32,6 +74,12 @@ impl ImageReference {
             ImageSource::Definition(line) => Self::by_id(line_id(scope, line)?),
             ImageSource::ExactVersion(line, number) => {
                 Self::by_id(line_id(scope, line)?.child("versions", number.as_str())?)
+            }
+            ImageSource::Other(id) if begins(id, SHARED) => {
+                Self { shared_gallery_image_id: Some(id.clone()), ..Self::default() }
+            }
+            ImageSource::Other(id) if begins(id, COMMUNITY) => {
+                Self { community_gallery_image_id: Some(id.clone()), ..Self::default() }
             }
             ImageSource::Other(id) => Self::by_id(id),
             ImageSource::Marketplace(image) => Self {
@@ -46,7 +94,8 @@ impl ImageReference {
 
     /// The image that a pool names.
     pub(crate) fn source(&self, scope: &Scope) -> ImageSource {
-        match &self.id {
+        let shared = self.shared_gallery_image_id.as_ref().or(self.community_gallery_image_id.as_ref());
+        match self.id.as_ref().or(shared) {
             Some(id) => line_of(id, scope).map_or_else(
                 || ImageSource::Other(id.clone()),
                 |(line, number)| match number {
@@ -137,6 +186,20 @@ mod tests {
         );
         let market = read(r#"{"publisher":"p","offer":"o","sku":"s","version":"latest","exactVersion":"22.04.1"}"#);
         assert!(matches!(market.exact_source(&scope()), ImageSource::Marketplace(i) if i.version == "22.04.1"));
+    }
+
+    #[test]
+    fn an_image_that_others_share_is_written_as_it_was_read() {
+        for (field, id) in [
+            ("communityGalleryImageId", "/CommunityGalleries/g/Images/i/Versions/latest"),
+            ("sharedGalleryImageId", "/SharedGalleries/g/Images/i"),
+        ] {
+            let json = format!(r#"{{"{field}":"{id}"}}"#);
+            let source = read(&json).source(&scope());
+            assert_eq!(source, ImageSource::Other(id.to_owned()));
+            let written = serde_json::to_string(&ImageReference::of(&source, &scope()).unwrap()).unwrap();
+            assert_eq!(written, json);
+        }
     }
 
     #[test]

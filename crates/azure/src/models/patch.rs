@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use kiln_cloud::{RecipeChange, Tags};
 use serde::Serialize;
 
-use super::image_reference::ImageReference;
+use super::image_reference::{ImagePatch, ImageReference};
 use crate::arm::{BadResourceId, Scope};
 
 #[derive(Serialize)]
@@ -61,7 +61,7 @@ struct ProfilePatch {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct StoragePatch {
-    image_reference: ImageReference,
+    image_reference: ImagePatch,
 }
 
 #[derive(Serialize)]
@@ -76,7 +76,7 @@ impl RecipePatch {
         Ok(Self {
             properties: PropertiesPatch {
                 virtual_machine_profile: ProfilePatch {
-                    storage_profile: image_reference.map(|image_reference| StoragePatch { image_reference }),
+                    storage_profile: image_reference.map(|image| StoragePatch { image_reference: image.into() }),
                     os_profile: change
                         .custom_data
                         .as_ref()
@@ -96,8 +96,8 @@ pub(crate) struct InstanceIds<'a> {
 
 #[cfg(test)]
 mod tests {
-    use kiln_cloud::{ImageSource, SecretText};
-    use serde_json::json;
+    use kiln_cloud::{ImageSource, MarketplaceImage, SecretText};
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -112,7 +112,54 @@ mod tests {
         );
         let change = RecipeChange { image: Some(ImageSource::Other("/subscriptions/s/x/y".into())), custom_data: None };
         let patch = serde_json::to_value(RecipePatch::of(&change, &scope).unwrap()).unwrap();
-        let expected = json!({"storageProfile": {"imageReference": {"id": "/subscriptions/s/x/y"}}});
-        assert_eq!(patch["properties"]["virtualMachineProfile"], expected);
+        let profile = &patch["properties"]["virtualMachineProfile"];
+        assert_eq!(profile["storageProfile"]["imageReference"]["id"], "/subscriptions/s/x/y");
+        assert!(profile.get("osProfile").is_none());
+    }
+
+    /// What RFC 7396 makes of a patch, leaf by leaf.
+    fn merge(into: &mut Value, patch: &Value) {
+        let Some(patch) = patch.as_object() else {
+            *into = patch.clone();
+            return;
+        };
+        for (name, value) in patch {
+            if value.is_null() {
+                into.as_object_mut().unwrap().remove(name);
+            } else {
+                merge(&mut into[name], value);
+            }
+        }
+    }
+
+    #[test]
+    fn an_image_replaces_another_whether_azure_merges_the_reference_or_replaces_it() {
+        let scope = Scope::new("s", "g").unwrap();
+        let market = ImageSource::Marketplace(MarketplaceImage {
+            publisher: "p".into(),
+            offer: "o".into(),
+            sku: "k".into(),
+            version: "latest".into(),
+        });
+        let names = [
+            (market, json!({"publisher": "p", "offer": "o", "sku": "k", "version": "latest"})),
+            (ImageSource::Other("/subscriptions/s/x".into()), json!({"id": "/subscriptions/s/x"})),
+            (
+                ImageSource::Other("/CommunityGalleries/c/Images/i".into()),
+                json!({"communityGalleryImageId": "/CommunityGalleries/c/Images/i"}),
+            ),
+        ];
+        for (_, before) in &names {
+            for (source, after) in &names {
+                let change = RecipeChange { image: Some(source.clone()), custom_data: None };
+                let patch = serde_json::to_value(RecipePatch::of(&change, &scope).unwrap()).unwrap();
+                let reference = &patch["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"];
+                for start in [before.clone(), json!({})] {
+                    let mut merged = start;
+                    merge(&mut merged, reference);
+                    assert_eq!(&merged, after, "over {before}");
+                }
+            }
+        }
     }
 }

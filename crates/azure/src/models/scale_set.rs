@@ -1,12 +1,13 @@
 //! A scale set, as it is read.
 
 use kiln_cloud::{
-    Extension, OperatingSystem, Orchestration, Plan, Pool, PoolName, Provisioning, Recipe, Revision, SecurityType,
-    Tags, UpgradeMode,
+    OperatingSystem, Orchestration, Plan, Pool, PoolName, Provisioning, Recipe, Revision, SecurityType, Tags,
+    UpgradeMode,
 };
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::extension::ExtensionModel;
 use super::image_reference::ImageReference;
 use super::or_default;
 use crate::arm::Scope;
@@ -108,53 +109,6 @@ struct Security {
 struct Extensions {
     #[serde(default, deserialize_with = "or_default")]
     extensions: Vec<ExtensionModel>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct ExtensionModel {
-    name: String,
-    properties: ExtensionProperties,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ExtensionProperties {
-    #[serde(default, deserialize_with = "or_default")]
-    publisher: String,
-    #[serde(rename = "type", default, deserialize_with = "or_default")]
-    kind: String,
-    type_handler_version: Option<String>,
-    auto_upgrade_minor_version: Option<bool>,
-    settings: Option<Value>,
-    protected_settings_from_key_vault: Option<Value>,
-    #[serde(default, deserialize_with = "or_default")]
-    provision_after_extensions: Vec<String>,
-}
-
-/// Extensions that are known to take no protected settings. ARM never returns them, so that any other may have some.
-const OPEN_EXTENSIONS: &[(&str, &str)] = &[
-    ("microsoft.aks", "compute.aks.linux.billing"),
-    ("microsoft.aks", "compute.aks-engine.linux.billing"),
-    ("microsoft.managedservices", "applicationhealthlinux"),
-];
-
-impl ExtensionModel {
-    fn read(self) -> Extension {
-        let p = self.properties;
-        let known = (p.publisher.to_ascii_lowercase(), p.kind.to_ascii_lowercase());
-        let open =
-            OPEN_EXTENSIONS.iter().any(|(publisher, kind)| (*publisher, *kind) == (known.0.as_str(), known.1.as_str()));
-        Extension {
-            name: self.name,
-            publisher: p.publisher,
-            kind: p.kind,
-            handler_version: p.type_handler_version,
-            auto_upgrade_minor: p.auto_upgrade_minor_version.unwrap_or(false),
-            settings: p.settings.filter(|s| !s.is_null()).map(|s| s.to_string()),
-            may_have_hidden_settings: !open || p.protected_settings_from_key_vault.is_some_and(|v| !v.is_null()),
-            after: p.provision_after_extensions,
-        }
-    }
 }
 
 impl ScaleSet {

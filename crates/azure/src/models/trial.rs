@@ -8,6 +8,7 @@ use kiln_cloud::{Extension, TRIAL_TAG, Tags, Trial};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::extension::ExtensionPut;
 use super::image_reference::ImageReference;
 use super::{Reference, or_default};
 
@@ -76,6 +77,8 @@ struct OsProfile {
 #[serde(rename_all = "camelCase")]
 struct Storage {
     os_disk: Value,
+    #[serde(default, deserialize_with = "or_default")]
+    data_disks: Vec<Value>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -102,6 +105,8 @@ struct InterfaceProperties {
     enable_ip_forwarding: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     network_security_group: Option<Reference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns_settings: Option<Value>,
     #[serde(default, deserialize_with = "or_default")]
     ip_configurations: Vec<Address>,
 }
@@ -119,6 +124,8 @@ struct AddressProperties {
     primary: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     subnet: Option<Reference>,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    application_security_groups: Vec<Reference>,
     #[serde(rename = "privateIPAddressVersion", skip_serializing_if = "Option::is_none")]
     private_ip_address_version: Option<String>,
 }
@@ -173,30 +180,13 @@ struct PutProfile {
 struct PutStorage {
     image_reference: ImageReference,
     os_disk: Value,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    data_disks: Vec<Value>,
 }
 
 #[derive(Serialize)]
 struct PutExtensions {
-    extensions: Vec<PutExtension>,
-}
-
-#[derive(Serialize)]
-struct PutExtension {
-    name: String,
-    properties: PutExtensionProperties,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PutExtensionProperties {
-    publisher: String,
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    type_handler_version: Option<String>,
-    auto_upgrade_minor_version: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    settings: Option<Value>,
+    extensions: Vec<ExtensionPut>,
 }
 
 impl TrialPut {
@@ -205,7 +195,8 @@ impl TrialPut {
         tags.insert(TRIAL_TAG.to_owned(), trial.pool.as_str().to_owned());
         let Properties { single_placement_group, platform_fault_domain_count, virtual_machine_profile: profile } =
             template.properties;
-        let copied: Vec<PutExtension> = extensions.iter().filter(|e| can_be_copied(e)).map(PutExtension::of).collect();
+        let copied: Vec<ExtensionPut> =
+            extensions.iter().filter(|e| can_be_copied(e)).map(ExtensionPut::copy).collect();
         Self {
             location: template.location,
             zones: template.zones,
@@ -220,8 +211,17 @@ impl TrialPut {
                 single_placement_group,
                 platform_fault_domain_count,
                 virtual_machine_profile: PutProfile {
-                    os_profile: OsProfile { custom_data: STANDARD.encode(NO_OP_CUSTOM_DATA), ..profile.os_profile },
-                    storage_profile: PutStorage { image_reference: image, os_disk: profile.storage_profile.os_disk },
+                    os_profile: OsProfile {
+                        // The pool's own prefix would give the canary the name of the pool's first node, and so its Node object.
+                        computer_name_prefix: trial.name.to_string(),
+                        custom_data: STANDARD.encode(NO_OP_CUSTOM_DATA),
+                        ..profile.os_profile
+                    },
+                    storage_profile: PutStorage {
+                        image_reference: image,
+                        os_disk: profile.storage_profile.os_disk,
+                        data_disks: profile.storage_profile.data_disks,
+                    },
                     network_profile: profile.network_profile,
                     security_profile: profile.security_profile,
                     extension_profile: (!copied.is_empty()).then_some(PutExtensions { extensions: copied }),
@@ -244,21 +244,6 @@ fn can_be_copied(extension: &Extension) -> bool {
     !extension.is_custom_script() && !extension.may_have_hidden_settings
 }
 
-impl PutExtension {
-    fn of(extension: &Extension) -> Self {
-        Self {
-            name: extension.name.clone(),
-            properties: PutExtensionProperties {
-                publisher: extension.publisher.clone(),
-                kind: extension.kind.clone(),
-                type_handler_version: extension.handler_version.clone(),
-                auto_upgrade_minor_version: extension.auto_upgrade_minor,
-                settings: extension.settings.as_deref().and_then(|s| serde_json::from_str(s).ok()),
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -274,7 +259,7 @@ mod tests {
             auto_upgrade_minor: true,
             settings: Some(r#"{"port":80}"#.into()),
             may_have_hidden_settings: hidden,
-            after: Vec::new(),
+            ..Extension::default()
         }
     }
 
@@ -288,11 +273,11 @@ mod tests {
                 "automaticRepairsPolicy": {"enabled": true}, "provisioningState": "Succeeded", "uniqueId": "u",
                 "virtualMachineProfile": {
                     "osProfile": {"computerNamePrefix": "k8s-pool", "adminUsername": "azureuser", "linuxConfiguration": {"disablePasswordAuthentication": true}},
-                    "storageProfile": {"imageReference": {"id": "/old"}, "osDisk": {"createOption": "FromImage", "osType": "Linux"}},
+                    "storageProfile": {"imageReference": {"id": "/old"}, "osDisk": {"createOption": "FromImage", "osType": "Linux"}, "dataDisks": [{"lun": 0, "createOption": "Empty", "diskSizeGB": 64}]},
                     "networkProfile": {"networkInterfaceConfigurations": [{"name": "nic", "properties": {
-                        "primary": true, "enableIPForwarding": true,
+                        "primary": true, "enableIPForwarding": true, "dnsSettings": {"dnsServers": ["10.0.0.4"]},
                         "ipConfigurations": [{"name": "ip", "properties": {
-                            "subnet": {"id": "/subnet"},
+                            "subnet": {"id": "/subnet"}, "applicationSecurityGroups": [{"id": "/asg"}],
                             "loadBalancerBackendAddressPools": [{"id": "/lb"}],
                             "publicIPAddressConfiguration": {"name": "public"}
                         }}]
@@ -325,6 +310,7 @@ mod tests {
         let profile = &put["properties"]["virtualMachineProfile"];
         assert_eq!(profile["storageProfile"]["imageReference"], json!({"id": "/exact"}));
         assert_eq!(profile["osProfile"]["customData"], "I2Nsb3VkLWNvbmZpZwo=");
+        assert_eq!(profile["osProfile"]["computerNamePrefix"], "kiln-try-r1", "else its node has a name of the pool's");
         let text = put.to_string();
         for absent in [
             "/lb",
@@ -338,6 +324,21 @@ mod tests {
         ] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
+    }
+
+    #[test]
+    fn a_trial_keeps_what_a_node_needs_to_boot_and_to_reach_its_cluster() {
+        let put = put();
+        let profile = &put["properties"]["virtualMachineProfile"];
+        assert_eq!(profile["storageProfile"]["dataDisks"][0]["diskSizeGB"], 64, "fstab may name it");
+        let interface = &profile["networkProfile"]["networkInterfaceConfigurations"][0]["properties"];
+        assert_eq!(interface["enableIPForwarding"], true);
+        assert_eq!(interface["dnsSettings"]["dnsServers"][0], "10.0.0.4");
+        let address = &interface["ipConfigurations"][0]["properties"];
+        assert_eq!(
+            (&address["subnet"]["id"], &address["applicationSecurityGroups"][0]["id"]),
+            (&json!("/subnet"), &json!("/asg"))
+        );
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub enum Refusal {
     /// Only what was made to be thrown away is.
     #[error("scale set `{0}` is no trial and is never deleted")]
     DeleteOfPool(String),
+    /// The settings of an extension that is there cannot be read, so what a PUT would lose is not known.
+    #[error("an extension is only put where none is: a PUT needs `If-None-Match: *`")]
+    PutOfExtension,
     /// As with a scale set, a blind PUT may undo somebody else's.
     #[error("an instance is only put with `If-Match`")]
     BlindPutOfInstance,
@@ -47,6 +50,7 @@ fn refuse(method: Method, path: &str, headers: &Headers) -> Option<Refusal> {
     match (method, target(path)?) {
         (Method::Put, Target::ScaleSet(_)) if !creates_only => Some(Refusal::PutOfScaleSet),
         (Method::Patch, Target::ScaleSet(_)) if !header("if-match") => Some(Refusal::BlindPatchOfScaleSet),
+        (Method::Put | Method::Patch, Target::Extension) if !creates_only => Some(Refusal::PutOfExtension),
         (Method::Put, Target::Instance) if !header("if-match") => Some(Refusal::BlindPutOfInstance),
         (Method::Delete, Target::ScaleSet(name)) => {
             let trial = name.parse::<PoolName>().ok().is_some_and(|name| TrialName::try_from(name).is_ok());
@@ -59,6 +63,7 @@ fn refuse(method: Method, path: &str, headers: &Headers) -> Option<Refusal> {
 enum Target<'a> {
     ScaleSet(&'a str),
     Instance,
+    Extension,
 }
 
 fn target(path: &str) -> Option<Target<'_>> {
@@ -67,6 +72,7 @@ fn target(path: &str) -> Option<Target<'_>> {
     match &parts[at + 1..] {
         [name] => Some(Target::ScaleSet(name)),
         [_, kind, _] if kind.eq_ignore_ascii_case("virtualMachines") => Some(Target::Instance),
+        [_, kind, _] if kind.eq_ignore_ascii_case("extensions") => Some(Target::Extension),
         _ => None,
     }
 }
@@ -110,7 +116,10 @@ mod tests {
         let instance = format!("{SET}/virtualMachines/0");
         assert_eq!(refuse(Method::Put, &instance, &Headers::new()), Some(Refusal::BlindPutOfInstance));
         assert_eq!(refuse(Method::Put, &instance, &with("if-match", "\"1\"")), None);
-        assert_eq!(refuse(Method::Delete, &format!("{SET}/extensions/x"), &Headers::new()), None);
+        let extension = format!("{SET}/extensions/x");
+        assert_eq!(refuse(Method::Put, &extension, &Headers::new()), Some(Refusal::PutOfExtension));
+        assert_eq!(refuse(Method::Put, &extension, &with("if-none-match", "*")), None);
+        assert_eq!(refuse(Method::Delete, &extension, &Headers::new()), None);
         assert_eq!(refuse(Method::Get, SET, &Headers::new()), None);
     }
 }

@@ -124,6 +124,8 @@ async fn a_version_is_published_excluded_tried_included_used_and_pruned() {
     let tried = azure.instances(trial.name.pool()).await.unwrap();
     assert_eq!(tried.len(), 1);
     assert_eq!(tried[0].runs, ImageSource::ExactVersion(line.clone(), day()));
+    let nodes: Vec<_> = azure.instances(&pool).await.unwrap().into_iter().map(|i| i.node_name).collect();
+    assert!(!nodes.contains(&tried[0].node_name), "a canary must not take a node's name: {}", tried[0].node_name);
     let error = azure.try_one(&trial).await.unwrap_err();
     assert!(error.precondition(), "a trial that exists is not put again: {error}");
     stage.settle(azure.delete_trial(&trial.name).await.unwrap()).await;

@@ -1,5 +1,6 @@
 //! The client against scripted answers and against the embedded Azure, in virtual time and without sockets.
 
+mod access;
 mod credentials;
 mod embedded;
 mod faults;
@@ -9,6 +10,7 @@ mod launch;
 mod life;
 mod machines;
 mod operations;
+mod original;
 mod random;
 mod retries;
 mod script;
