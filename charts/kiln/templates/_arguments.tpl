@@ -1,0 +1,122 @@
+{{/* Which command of kiln runs: a target decides, as in kamino's chart. */}}
+{{- define "kiln.command" -}}
+{{- if .Values.kiln.run -}}
+run
+{{- else if .Values.kamino.targetNode -}}
+update
+{{- else if .Values.kamino.targetVMSS -}}
+auto-update
+{{- else -}}
+status
+{{- end -}}
+{{- end -}}
+
+{{/* Whether it runs on a schedule. */}}
+{{- define "kiln.isScheduled" -}}
+{{- if and (eq (include "kiln.command" .) "auto-update") .Values.kamino.auto.cronjob.enabled -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{/* Whether it changes anything, so that interrupting it is worth preventing. */}}
+{{- define "kiln.changes" -}}
+{{- if ne (include "kiln.command" .) "status" -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{/* The arguments of the container. Numbers of a values file are floats: `int64` keeps them from becoming 1e+06. */}}
+{{- define "kiln.arguments" -}}
+{{- $kamino := .Values.kamino -}}
+{{- $kiln := .Values.kiln -}}
+{{- $command := include "kiln.command" . -}}
+{{- $arguments := list "prototype" $command -}}
+{{- if $kiln.run -}}
+{{- $arguments = $kiln.run -}}
+{{- end -}}
+{{- $arguments = concat $arguments (list "--in-cluster" "--namespace" .Release.Namespace "--log-level" $kamino.logLevel) -}}
+{{- with $kiln.logPrefix -}}
+{{- $arguments = concat $arguments (list "--log-prefix" .) -}}
+{{- end -}}
+{{- if $kiln.logTimestamps -}}
+{{- $arguments = append $arguments "--log-timestamps" -}}
+{{- end -}}
+{{- with .Values.azure.resourceGroup -}}
+{{- $arguments = concat $arguments (list "--resource-group" .) -}}
+{{- end -}}
+{{- with .Values.azure.subscription -}}
+{{- $arguments = concat $arguments (list "--subscription" .) -}}
+{{- end -}}
+{{- if ne $kiln.output "text" -}}
+{{- $arguments = concat $arguments (list "--output" $kiln.output) -}}
+{{- end -}}
+{{- if has $command (list "update" "auto-update") -}}
+{{- $arguments = concat $arguments (include "kiln.arguments.change" . | fromYamlArray) -}}
+{{- end -}}
+{{- if eq $command "auto-update" -}}
+{{- $arguments = concat $arguments (include "kiln.arguments.auto" . | fromYamlArray) -}}
+{{- end -}}
+{{- toYaml $arguments -}}
+{{- end -}}
+
+{{/* What update and auto-update share. */}}
+{{- define "kiln.arguments.change" -}}
+{{- $kamino := .Values.kamino -}}
+{{- $kiln := .Values.kiln -}}
+{{- $arguments := list -}}
+{{- with $kamino.targetNode -}}
+{{- $arguments = concat $arguments (list "--target-node" .) -}}
+{{- end -}}
+{{- $arguments = concat $arguments (list
+  "--new-updated-nodes" (int64 $kamino.newUpdatedNodes | toString)
+  "--grace-period" (int64 $kamino.drain.gracePeriod | toString)
+  "--max-history" (int64 $kamino.imageHistory | toString)) -}}
+{{- $flags := dict
+  "--force" $kamino.drain.force
+  "--no-canary" (not $kiln.canary)
+  "--pin" $kiln.pin
+  "--deallocate" $kiln.deallocate
+  "--replace-today" $kiln.replaceToday
+  "--allow-empty-pool" $kiln.allowEmptyPool -}}
+{{- range $flag, $on := $flags -}}
+{{- if $on -}}
+{{- $arguments = append $arguments $flag -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $value := $kiln.tags -}}
+{{- $arguments = concat $arguments (list "--tags" (printf "%s=%s" $key $value)) -}}
+{{- end -}}
+{{- with $kiln.diskEncryptionSet -}}
+{{- $arguments = concat $arguments (list "--disk-encryption-set" .) -}}
+{{- end -}}
+{{- toYaml $arguments -}}
+{{- end -}}
+
+{{- define "kiln.arguments.auto" -}}
+{{- $auto := .Values.kamino.auto -}}
+{{- $kiln := .Values.kiln -}}
+{{- $arguments := list -}}
+{{- if ne .Values.kamino.targetVMSS "ALL" -}}
+{{- $arguments = concat $arguments (list "--target-vmss" .Values.kamino.targetVMSS) -}}
+{{- end -}}
+{{- $ready := $auto.minimumReadyTime -}}
+{{- if not (kindIs "string" $ready) -}}
+{{- $ready = int64 $ready | toString -}}
+{{- end -}}
+{{- $arguments = concat $arguments (list
+  "--last-patch-annotation" (required "kamino.auto.lastPatchAnnotation is needed with kamino.targetVMSS" $auto.lastPatchAnnotation)
+  "--pending-reboot-annotation" (required "kamino.auto.pendingRebootAnnotation is needed with kamino.targetVMSS" $auto.pendingRebootAnnotation)
+  "--minimum-ready-time" $ready
+  "--minimum-candidates" (int64 $auto.minimumCandidates | toString)
+  "--maximum-image-age" (int64 $auto.maximumImageAge | toString)) -}}
+{{- range $kiln.nodeIgnoreAnnotations -}}
+{{- $arguments = concat $arguments (list "--node-ignore-annotation" .) -}}
+{{- end -}}
+{{- range $kiln.ignoreNodes -}}
+{{- $arguments = concat $arguments (list "--ignore-nodes" .) -}}
+{{- end -}}
+{{- if $auto.dryRun -}}
+{{- $arguments = append $arguments "--dry-run" -}}
+{{- end -}}
+{{- toYaml $arguments -}}
+{{- end -}}
