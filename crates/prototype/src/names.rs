@@ -16,6 +16,24 @@ pub const BUILT_FROM_TAG: &str = "BuiltFrom";
 /// The tag with the time at which a version's disk was copied.
 pub const BUILT_AT_TAG: &str = "BuiltAt";
 
+/// The tag of a pool with the run that works on it.
+pub const RUN_TAG: &str = "kiln-run";
+
+/// The tag of a pool whose recipe is down to the image: no custom data, no script.
+pub const RECIPE_TAG: &str = "kiln-recipe";
+
+/// What [`RECIPE_TAG`] says then.
+pub const RECIPE_OF_IMAGE: &str = "image";
+
+/// Custom data that asks for nothing. kamino's.
+pub const NO_OP_CUSTOM_DATA: &str = "#cloud-config\n";
+
+/// The tag of a copy with the version that is made of it.
+pub const VERSION_TAG: &str = "kiln-version";
+
+/// The tag of a line with the versions that nobody may get, by spaces.
+pub const BAD_TAG: &str = "kiln-bad";
+
 /// The gallery of a resource group. kamino writes `-` as `_`; here everything that a gallery's name cannot hold is written so.
 pub fn gallery(resource_group: &str) -> Result<GalleryName, BadName> {
     let plain: String = resource_group.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();

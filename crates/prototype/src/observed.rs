@@ -1,0 +1,103 @@
+//! What was read of the outside, for one decision.
+
+use kiln_cloud::{Capture, Gallery, ImageLine, ImageVersion, Instance, Pool};
+
+/// A thing that can be read. Each is one question to one outside system, or a page of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fact {
+    /// What speaks against the run.
+    Refusals,
+    /// The pool.
+    Pool,
+    /// Whether the recipe before the first run is kept.
+    Saved,
+    /// The gallery.
+    Gallery,
+    /// The line.
+    Line,
+    /// Its versions.
+    Versions,
+    /// The copy of the donor's disk.
+    Capture,
+    /// The donor as the cloud sees it.
+    Instance,
+    /// The donor as Kubernetes sees it.
+    Node,
+    /// All instances of the pool.
+    Instances,
+    /// The throw-away pool, and its node.
+    Trial,
+}
+
+/// What was read. `None` is "not read"; a thing that was looked for and does not exist is `Some(None)`.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[expect(clippy::option_option, reason = "not read, and read but absent, are two things")]
+pub struct Observed {
+    /// Reasons, empty when there is none.
+    pub refusals: Option<Vec<String>>,
+    /// The pool.
+    pub pool: Option<Pool>,
+    /// Whether the recipe before the first run is kept.
+    pub saved: Option<bool>,
+    /// The gallery.
+    pub gallery: Option<Option<Gallery>>,
+    /// The line.
+    pub line: Option<Option<ImageLine>>,
+    /// Its versions.
+    pub versions: Option<Vec<ImageVersion>>,
+    /// The copy.
+    pub capture: Option<Option<Capture>>,
+    /// The donor as the cloud sees it.
+    pub instance: Option<Option<Instance>>,
+    /// The donor as Kubernetes sees it.
+    pub node: Option<Option<NodeView>>,
+    /// All instances.
+    pub instances: Option<Vec<Instance>>,
+    /// The throw-away pool.
+    pub trial: Option<Option<TrialView>>,
+}
+
+/// What decisions need of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeView {
+    /// The run that holds it, by its own mark.
+    pub held_by: Option<String>,
+    /// Kubelet says that it works, and was heard of lately.
+    pub ready: bool,
+    /// What its condition says when it does not.
+    pub why_not: String,
+    /// Changes with each boot.
+    pub boot: Option<String>,
+}
+
+/// What decisions need of a trial.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TrialView {
+    /// The pool is being deleted.
+    pub leaving: bool,
+    /// Making it failed, with the cloud's words.
+    pub failed: Option<String>,
+    /// Its node is Ready.
+    pub ready: bool,
+    /// What is missing when it is not.
+    pub why_not: String,
+}
+
+impl Observed {
+    /// Whether a fact was read.
+    pub fn knows(&self, fact: Fact) -> bool {
+        match fact {
+            Fact::Refusals => self.refusals.is_some(),
+            Fact::Pool => self.pool.is_some(),
+            Fact::Saved => self.saved.is_some(),
+            Fact::Gallery => self.gallery.is_some(),
+            Fact::Line => self.line.is_some(),
+            Fact::Versions => self.versions.is_some(),
+            Fact::Capture => self.capture.is_some(),
+            Fact::Instance => self.instance.is_some(),
+            Fact::Node => self.node.is_some(),
+            Fact::Instances => self.instances.is_some(),
+            Fact::Trial => self.trial.is_some(),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The steps of a run, in their order, and what each holds and needs.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A step. The order of the variants is the order in which they are done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Step {
+    /// Refuse what would hurt, before anything is touched.
+    Preflight,
+    /// The pool bears the name of the run.
+    Claim,
+    /// The recipe that the pool was made with is kept for the way back.
+    SaveRecipe,
+    /// The gallery exists.
+    Gallery,
+    /// The image line exists.
+    Line,
+    /// Versions that failed, or that are to be replaced, are gone.
+    ClearFailed,
+    /// Is there a version of today, or a copy of today's disk?
+    Survey,
+    /// The donor is kept from the autoscaler and cordoned, in one write.
+    HoldNode,
+    /// The donor is kept from the scale set.
+    Protect,
+    /// Pods left the donor.
+    Drain,
+    /// A clone of the donor will reset its identity.
+    FirstBoot,
+    /// The donor is off.
+    PowerOff,
+    /// The donor's disk is copied.
+    Capture,
+    /// The donor is on.
+    Start,
+    /// The donor is Ready.
+    AwaitReady,
+    /// The scale set may do what it could.
+    Unprotect,
+    /// The node is as schedulable and as removable as it was.
+    ReleaseNode,
+    /// The version is made, for nobody to get.
+    Publish,
+    /// The copy is gone.
+    DropCapture,
+    /// A throw-away machine of exactly this version is asked for.
+    Try,
+    /// It joined.
+    AwaitTrial,
+    /// It did not, and the line says so for later runs.
+    Condemn,
+    /// The throw-away machine is gone.
+    DropTrial,
+    /// The version is what `latest` means.
+    Include,
+    /// New nodes come from the line.
+    Model,
+    /// New nodes get custom data that does nothing.
+    StripData,
+    /// New nodes run no bootstrap script.
+    StripScripts,
+    /// Versions beyond the history are gone.
+    Prune,
+    /// The pool grew.
+    AddNodes,
+    /// The pool no longer bears the name of the run.
+    Disclaim,
+}
+
+/// What a run holds of other people's things. The order is that of the stack: what comes later is taken later and given back earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Held {
+    /// The pool's tag.
+    Claim,
+    /// Cordon and autoscaler annotation of the donor.
+    Node,
+    /// Azure's protection of the donor.
+    Protection,
+    /// The donor is not Ready.
+    Absence,
+    /// The donor is off.
+    Power,
+    /// The throw-away machine.
+    Trial,
+}
+
+use Step::{
+    AddNodes, AwaitReady, AwaitTrial, Capture, Claim, ClearFailed, Condemn, Disclaim, Drain, DropCapture, DropTrial,
+    FirstBoot, Gallery, HoldNode, Include, Line, Model, PowerOff, Preflight, Protect, Prune, Publish, ReleaseNode,
+    SaveRecipe, Start, StripData, StripScripts, Survey, Try, Unprotect,
+};
+
+impl Step {
+    /// All steps, in order.
+    pub const ALL: [Self; 30] = [
+        Preflight,
+        Claim,
+        SaveRecipe,
+        Gallery,
+        Line,
+        ClearFailed,
+        Survey,
+        HoldNode,
+        Protect,
+        Drain,
+        FirstBoot,
+        PowerOff,
+        Capture,
+        Start,
+        AwaitReady,
+        Unprotect,
+        ReleaseNode,
+        Publish,
+        DropCapture,
+        Try,
+        AwaitTrial,
+        Condemn,
+        DropTrial,
+        Include,
+        Model,
+        StripData,
+        StripScripts,
+        Prune,
+        AddNodes,
+        Disclaim,
+    ];
+
+    /// What is held from the moment at which the step is begun. A stopped machine is two things: it has to be started, and then to come back.
+    pub fn takes(self) -> &'static [Held] {
+        match self {
+            Claim => &[Held::Claim],
+            HoldNode => &[Held::Node],
+            Protect => &[Held::Protection],
+            PowerOff => &[Held::Absence, Held::Power],
+            Try => &[Held::Trial],
+            _ => &[],
+        }
+    }
+
+    /// What the step gives back.
+    pub fn gives_back(self) -> Option<Held> {
+        Held::ALL.into_iter().find(|held| held.given_back_by() == self)
+    }
+
+    /// The steps that take the donor away and copy its disk. A run that finds today's copy or today's version leaves them out.
+    pub fn is_of_the_bracket(self) -> bool {
+        (HoldNode..=ReleaseNode).contains(&self)
+    }
+
+    /// Before the copy exists a failure takes everything back. Afterwards the run goes forward.
+    pub fn comes_before_the_copy(self) -> bool {
+        self <= Capture
+    }
+
+    /// What cannot be read back: it counts as done when the act said so.
+    pub fn is_taken_at_its_word(self) -> bool {
+        matches!(self, Drain | FirstBoot | StripData | SaveRecipe)
+    }
+
+    /// The name in commands, journals and pages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preflight => "preflight",
+            Claim => "claim",
+            SaveRecipe => "save-recipe",
+            Gallery => "gallery",
+            Line => "line",
+            ClearFailed => "clear-failed",
+            Survey => "survey",
+            HoldNode => "hold-node",
+            Protect => "protect",
+            Drain => "drain",
+            FirstBoot => "first-boot",
+            PowerOff => "power-off",
+            Capture => "capture",
+            Start => "start",
+            AwaitReady => "await-ready",
+            Unprotect => "unprotect",
+            ReleaseNode => "release-node",
+            Publish => "publish",
+            DropCapture => "drop-capture",
+            Try => "try",
+            AwaitTrial => "await-trial",
+            Condemn => "condemn",
+            DropTrial => "drop-trial",
+            Include => "include",
+            Model => "model",
+            StripData => "strip-data",
+            StripScripts => "strip-scripts",
+            Prune => "prune",
+            AddNodes => "add-nodes",
+            Disclaim => "disclaim",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Held {
+    /// All, the first taken first.
+    pub const ALL: [Self; 6] = [Self::Claim, Self::Node, Self::Protection, Self::Absence, Self::Power, Self::Trial];
+
+    /// The step that gives it back.
+    pub fn given_back_by(self) -> Step {
+        match self {
+            Self::Claim => Disclaim,
+            Self::Node => ReleaseNode,
+            Self::Protection => Unprotect,
+            Self::Absence => AwaitReady,
+            Self::Power => Start,
+            Self::Trial => DropTrial,
+        }
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Claim => "the scale set's run tag",
+            Self::Node => "the node's cordon and autoscaler annotation",
+            Self::Protection => "the instance's protection",
+            Self::Absence => "the node's absence",
+            Self::Power => "the stopped machine",
+            Self::Trial => "the canary's scale set",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_all_steps_is_in_their_order_and_complete() {
+        assert!(Step::ALL.is_sorted() && Held::ALL.is_sorted());
+        assert_eq!(Step::ALL.iter().collect::<std::collections::BTreeSet<_>>().len(), 30);
+        assert_eq!(Step::ALL.map(|step| step as usize), std::array::from_fn::<usize, 30, _>(|index| index));
+    }
+
+    #[test]
+    fn what_a_step_takes_a_later_step_gives_back() {
+        for held in Held::ALL {
+            let taker = Step::ALL.into_iter().find(|step| step.takes().contains(&held)).unwrap();
+            assert!(taker < held.given_back_by(), "{held}");
+            assert_eq!(held.given_back_by().gives_back(), Some(held));
+        }
+    }
+}
