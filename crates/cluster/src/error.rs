@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::core::Status;
 
 use crate::name::{NodeName, Owner};
+use crate::task::Task;
 
 /// What the API server says when it refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +146,34 @@ pub enum Error {
         waited: Duration,
         /// What its conditions last said.
         reason: String,
+    },
+    /// The inside of a real node cannot be reached yet.
+    #[error("task `{task}` on node `{node}` needs kilnd on the node, which this version does not ship")]
+    NeedsKilnd {
+        /// The node.
+        node: NodeName,
+        /// What was to be done there.
+        task: Task,
+    },
+    /// A pod did not do on a node what it was made for.
+    #[error("task `{task}` on node `{node}` failed: pod `{pod}`: {why}")]
+    TaskFailed {
+        /// The node.
+        node: NodeName,
+        /// What was to be done there.
+        task: Task,
+        /// The pod.
+        pod: String,
+        /// What became of it.
+        why: String,
+    },
+    /// What an object of ours holds is not what we write.
+    #[error("{what}: {source}")]
+    BadContent {
+        /// What was being read.
+        what: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
     },
     /// The lease of a pool is somebody else's.
     #[error("lease `{lease}` is held by `{by}`")]

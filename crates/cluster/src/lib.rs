@@ -14,6 +14,7 @@ mod lease;
 mod name;
 mod node;
 pub mod rbac;
+mod task;
 
 pub use call::{Cluster, ClusterOptions, Spread, WallClock};
 pub use connect::connect;
@@ -23,5 +24,10 @@ pub use journal::{Journal, JournalStore};
 pub use lease::{Held, PoolLease};
 pub use name::{BadName, Namespace, NodeName, Owner};
 pub use node::{
-    AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, Hold, HoldWhat, NodeSeen, ProviderId, Readiness, ReadyWhen,
+    AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, Hold, HoldWhat, Manager, NodeSeen, ProviderId, Readiness,
+    ReadyWhen, System, Taint,
+};
+pub use task::{
+    Inspector, PodInspector, RESULT_ANNOTATION, RESULT_KEY, RUN_ANNOTATION, SECRET_RESULT_ANNOTATION,
+    SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, Task,
 };

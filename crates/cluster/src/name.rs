@@ -101,7 +101,7 @@ pub(crate) fn object_name(prefix: &str, pool: &PoolName) -> String {
 }
 
 /// FNV-1a: the same in every release of Rust, unlike the standard library's hasher.
-fn mark(bytes: &[u8]) -> u32 {
+pub(crate) fn mark(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 

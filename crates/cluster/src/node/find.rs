@@ -30,7 +30,7 @@ impl Cluster {
 
     /// The node that is this machine, if it is one of the cluster.
     pub async fn find_node(&self, id: &ProviderId) -> Result<Option<NodeSeen>, Error> {
-        let mut found = self.nodes_that(|other| other == id).await?;
+        let mut found = self.nodes_that(|other| other.is_some_and(|other| other == id)).await?;
         if found.len() > 1 {
             let nodes = found.into_iter().map(|node| node.name).collect();
             return Err(Error::SameProviderId { id: id.to_string(), nodes });
@@ -40,10 +40,15 @@ impl Cluster {
 
     /// The nodes of a pool, by name.
     pub async fn nodes_of(&self, pool: &PoolName) -> Result<Vec<NodeSeen>, Error> {
-        self.nodes_that(|id| id.is_of(pool)).await
+        self.nodes_that(|id| id.is_some_and(|id| id.is_of(pool))).await
     }
 
-    async fn nodes_that(&self, wanted: impl Fn(&ProviderId) -> bool) -> Result<Vec<NodeSeen>, Error> {
+    /// All nodes, by name, those too that are no machine of a scale set.
+    pub async fn all_nodes(&self) -> Result<Vec<NodeSeen>, Error> {
+        self.nodes_that(|_| true).await
+    }
+
+    async fn nodes_that(&self, wanted: impl Fn(Option<&ProviderId>) -> bool) -> Result<Vec<NodeSeen>, Error> {
         let api = self.nodes();
         let mut found = Vec::new();
         let first = || ListParams::default().limit(PAGE);
@@ -61,7 +66,7 @@ impl Cluster {
             };
             for node in list.items {
                 let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
-                if id.and_then(|id| id.parse().ok()).is_some_and(|id| wanted(&id)) {
+                if wanted(id.and_then(|id| id.parse().ok()).as_ref()) {
                     found.push(NodeSeen::of(node)?);
                 }
             }

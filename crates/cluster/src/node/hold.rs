@@ -139,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::node::Readiness;
+    use crate::node::{Readiness, System};
 
     fn node(cordoned: bool, annotation: Option<&str>) -> NodeSeen {
         let annotations = annotation.map(|value| (AUTOSCALER_ANNOTATION.to_owned(), value.to_owned()));
@@ -150,7 +150,12 @@ mod tests {
             labels: BTreeMap::new(),
             annotations: annotations.into_iter().collect(),
             cordoned,
+            taints: Vec::new(),
+            created: None,
             readiness: Readiness::Ready,
+            ready_since: None,
+            heartbeat: None,
+            system: System::default(),
             boot_id: None,
             revision: "7".to_owned(),
         }

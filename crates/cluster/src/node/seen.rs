@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::Node;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
 
 use super::hold::{HOLD_ANNOTATION, Hold};
+use super::provider_id::ProviderId;
 use crate::Error;
 use crate::name::NodeName;
 
@@ -24,13 +26,73 @@ pub struct NodeSeen {
     pub annotations: BTreeMap<String, String>,
     /// Whether nothing new is scheduled onto it.
     pub cordoned: bool,
+    /// What keeps pods away from it.
+    pub taints: Vec<Taint>,
+    /// When it joined.
+    pub created: Option<Timestamp>,
     /// Whether kubelet says that it works.
     pub readiness: Readiness,
+    /// Since when it says so, ready or not.
+    pub ready_since: Option<Timestamp>,
+    /// When kubelet last said so. Recent kubelets say it in a lease and here every five minutes only.
+    pub heartbeat: Option<Timestamp>,
+    /// What runs on it, as kubelet says.
+    pub system: System,
     /// Changes with each boot of the machine.
     pub boot_id: Option<String>,
     /// What it was when it was read.
     pub revision: String,
 }
+
+/// A taint of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taint {
+    /// Its key.
+    pub key: String,
+    /// Its value; empty where it has none.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+/// What runs on a node, as kubelet says; empty where it has not said it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct System {
+    /// The kernel's version.
+    pub kernel: String,
+    /// Kubelet's version.
+    pub kubelet: String,
+    /// The distribution's name for itself.
+    pub os_image: String,
+    /// The container runtime and its version.
+    pub runtime: String,
+    /// `linux` or `windows`.
+    pub operating_system: String,
+    /// `amd64` or `arm64`.
+    pub architecture: String,
+    /// The id that the firmware shows.
+    pub system_uuid: String,
+    /// The id in `/etc/machine-id`.
+    pub machine_id: String,
+}
+
+impl From<NodeSystemInfo> for System {
+    fn from(info: NodeSystemInfo) -> Self {
+        Self {
+            kernel: info.kernel_version,
+            kubelet: info.kubelet_version,
+            os_image: info.os_image,
+            runtime: info.container_runtime_version,
+            operating_system: info.operating_system,
+            architecture: info.architecture,
+            system_uuid: info.system_uuid,
+            machine_id: info.machine_id,
+        }
+    }
+}
+
+/// The label that tells Windows nodes apart, and its older name.
+const OS_LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
 
 /// What the condition `Ready` of a node says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +133,14 @@ impl NodeSeen {
         let spec = spec.unwrap_or_default();
         let status = status.unwrap_or_default();
         let ready = status.conditions.unwrap_or_default().into_iter().find(|c| c.type_ == "Ready");
+        let ready_since = ready.as_ref().and_then(|c| c.last_transition_time.as_ref()).map(|time| time.0);
+        let heartbeat = ready.as_ref().and_then(|c| c.last_heartbeat_time.as_ref()).map(|time| time.0);
+        let taint = |taint: k8s_openapi::api::core::v1::Taint| Taint {
+            key: taint.key,
+            value: taint.value.unwrap_or_default(),
+            effect: taint.effect,
+        };
+        let boot_id = status.node_info.as_ref().map(|info| info.boot_id.clone()).filter(|id| !id.is_empty());
         let readiness = ready.map_or(Readiness::Unsaid, |condition| match condition.status.as_str() {
             "True" => Readiness::Ready,
             _ => Readiness::NotReady {
@@ -86,10 +156,26 @@ impl NodeSeen {
             labels: metadata.labels.unwrap_or_default(),
             annotations: metadata.annotations.unwrap_or_default(),
             cordoned: spec.unschedulable.unwrap_or_default(),
+            taints: spec.taints.unwrap_or_default().into_iter().map(taint).collect(),
+            created: metadata.creation_timestamp.map(|time| time.0),
             readiness,
-            boot_id: status.node_info.map(|info| info.boot_id).filter(|id| !id.is_empty()),
+            ready_since,
+            heartbeat,
+            system: status.node_info.map(System::from).unwrap_or_default(),
+            boot_id,
             revision: metadata.resource_version.unwrap_or_default(),
         })
+    }
+
+    /// Which machine of which pool it is, if it is one of a scale set.
+    pub fn machine(&self) -> Option<ProviderId> {
+        self.provider_id.as_deref()?.parse().ok()
+    }
+
+    /// Whether it runs Windows, by its label or by what kubelet says.
+    pub fn is_windows(&self) -> bool {
+        let labelled = OS_LABELS.iter().filter_map(|label| self.labels.get(*label)).any(|os| os == "windows");
+        labelled || self.system.operating_system == "windows"
     }
 
     /// Who holds the node and what it was before.
@@ -101,5 +187,59 @@ impl NodeSeen {
             text: text.clone(),
             source,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_read_with_all_that_the_choice_of_a_donor_asks() {
+        let node = json!({
+            "metadata": {"name": "n", "creationTimestamp": "2026-11-01T00:00:00Z", "labels": {"a": "b"}},
+            "spec": {
+                "providerID": "azure:///subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/pool/virtualMachines/12",
+                "taints": [{"key": "k", "effect": "NoSchedule"}, {"key": "l", "value": "v", "effect": "NoExecute"}],
+            },
+            "status": {
+                "conditions": [
+                    {"type": "DiskPressure", "status": "False", "lastTransitionTime": "2026-11-09T00:00:00Z"},
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-02T03:04:05Z", "lastHeartbeatTime": "2026-11-15T12:00:00Z"},
+                ],
+                "nodeInfo": {
+                    "kernelVersion": "5.4.0-1036-azure", "kubeletVersion": "v1.19.6", "osImage": "Ubuntu 18.04.5 LTS",
+                    "containerRuntimeVersion": "containerd://1.4.3", "operatingSystem": "linux", "architecture": "amd64",
+                    "bootID": "b", "machineID": "m", "systemUUID": "u", "kubeProxyVersion": "",
+                },
+            },
+        });
+        let seen = NodeSeen::of(serde_json::from_value(node).unwrap()).unwrap();
+        let time = |text: &str| Some(text.parse::<Timestamp>().unwrap());
+        assert_eq!(seen.created, time("2026-11-01T00:00:00Z"));
+        assert_eq!((seen.ready_since, seen.heartbeat), (time("2026-11-02T03:04:05Z"), time("2026-11-15T12:00:00Z")));
+        let machine = seen.machine().unwrap();
+        assert_eq!((machine.pool.as_str(), machine.instance.as_str()), ("pool", "12"));
+        let taints: Vec<_> = seen.taints.iter().map(|t| format!("{}={}:{}", t.key, t.value, t.effect)).collect();
+        assert_eq!(taints, ["k=:NoSchedule", "l=v:NoExecute"]);
+        let System { kernel, kubelet, os_image, runtime, system_uuid, .. } = &seen.system;
+        assert_eq!([kernel, kubelet, os_image], ["5.4.0-1036-azure", "v1.19.6", "Ubuntu 18.04.5 LTS"]);
+        assert_eq!([runtime, system_uuid], ["containerd://1.4.3", "u"]);
+        assert!(!seen.is_windows());
+    }
+
+    #[test]
+    fn windows_is_told_by_either_label_or_by_kubelet() {
+        let os = |labels: serde_json::Value, system: &str| {
+            let info = json!({"operatingSystem": system, "architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "osImage": "", "systemUUID": ""});
+            let node = json!({"metadata": {"name": "n", "labels": labels}, "status": {"nodeInfo": info}});
+            NodeSeen::of(serde_json::from_value(node).unwrap()).unwrap().is_windows()
+        };
+        assert!(os(json!({"kubernetes.io/os": "windows"}), ""));
+        assert!(os(json!({"beta.kubernetes.io/os": "windows"}), ""));
+        assert!(os(json!({}), "windows"));
+        assert!(!os(json!({"kubernetes.io/os": "linux"}), "linux"));
     }
 }

@@ -1,0 +1,73 @@
+//! What is inside a node: the port, and the way by pods.
+
+use std::future::Future;
+use std::time::Duration;
+
+use kiln_node_plan::Inspection;
+
+use super::driver::Errand;
+use super::pod::{SIMULATED_ANNOTATION, Task};
+use crate::name::{Namespace, Owner};
+use crate::node::NodeSeen;
+use crate::{Cluster, Error};
+
+/// Looks into nodes, and prepares them to be copied.
+pub trait Inspector: Send + Sync {
+    /// Reads what is inside a node. It changes nothing there.
+    fn inspect(&self, node: &NodeSeen, run: &Owner) -> impl Future<Output = Result<Inspection, Error>> + Send;
+
+    /// Installs the unit by which a copy of the node's disk gets an identity of its own, and records the node's machine. It wipes nothing,
+    /// and a node that has it keeps it.
+    fn install_first_boot(&self, node: &NodeSeen, run: &Owner) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// An image is pulled in a minute or two; reading a disk's package list takes seconds. What takes longer has a kubelet that does not work.
+const WITHIN: Duration = Duration::from_mins(3);
+
+/// Does it by pods that are announced, bound to the node and removed afterwards.
+#[derive(Debug, Clone)]
+pub struct PodInspector {
+    cluster: Cluster,
+    namespace: Namespace,
+    image: String,
+    within: Duration,
+}
+
+impl PodInspector {
+    /// By pods in this namespace, of this image.
+    pub fn new(cluster: &Cluster, namespace: &Namespace, image: impl Into<String>) -> Self {
+        Self { cluster: cluster.clone(), namespace: namespace.clone(), image: image.into(), within: WITHIN }
+    }
+
+    /// With another limit for each task.
+    #[must_use]
+    pub fn within(self, within: Duration) -> Self {
+        Self { within, ..self }
+    }
+
+    fn run<'a>(&'a self, task: Task, node: &'a NodeSeen, run: &'a Owner) -> Result<Errand<'a>, Error> {
+        if node.annotations.get(SIMULATED_ANNOTATION).is_none_or(|value| value != "true") {
+            return Err(Error::NeedsKilnd { node: node.name.clone(), task });
+        }
+        Ok(Errand {
+            cluster: &self.cluster,
+            namespace: &self.namespace,
+            image: &self.image,
+            within: self.within,
+            task,
+            node,
+            run,
+        })
+    }
+}
+
+impl Inspector for PodInspector {
+    async fn inspect(&self, node: &NodeSeen, run: &Owner) -> Result<Inspection, Error> {
+        let found = self.run(Task::Inspect, node, run)?.carry_out().await?;
+        Ok(found.inspection.expect("an inspection that ended well has findings"))
+    }
+
+    async fn install_first_boot(&self, node: &NodeSeen, run: &Owner) -> Result<(), Error> {
+        self.run(Task::InstallFirstBoot, node, run)?.carry_out().await.map(drop)
+    }
+}
