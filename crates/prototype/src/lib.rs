@@ -1,12 +1,19 @@
 //! The prototype operation, decided purely.
 
+pub mod action;
 pub mod cost;
+pub mod decide;
 pub mod diff;
 pub mod history;
+pub mod journal;
+mod judge;
 pub mod latest;
 pub mod names;
 pub mod node_name;
+pub mod observed;
 pub mod provenance;
 pub mod ready_time;
+pub mod run;
 #[cfg(test)]
 mod sample;
+pub mod step;

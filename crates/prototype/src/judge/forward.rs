@@ -179,8 +179,8 @@ pub(super) fn prune(run: &Run, seen: &Observed) -> Option<Verdict> {
     let (pool, versions, instances) = (seen.pool.as_ref()?, seen.versions.as_ref()?, seen.instances.as_ref()?);
     let header = &run.header;
     let used = |number| {
-        let runs = |source: &ImageSource| *source == ImageSource::ExactVersion(header.line.name.clone(), number);
-        runs(&pool.recipe.image) || instances.iter().any(|instance| runs(&instance.runs))
+        let exact = ImageSource::ExactVersion(header.line.name.clone(), number);
+        pool.recipe.image == exact || instances.iter().any(|instance| instance.runs == exact)
     };
     let usable = versions.iter().filter(|version| version.usable_in(&pool.location)).rev();
     let extra = usable.skip(usize::try_from(header.policy.max_history).unwrap_or(usize::MAX));

@@ -1,0 +1,14 @@
+//! What is inside a node: read, and the one thing that is put there.
+
+use futures_util::future::BoxFuture;
+use kiln_cluster::{Error, NodeSeen, Owner};
+use kiln_node_plan::Inspection;
+
+/// Reads the inside of nodes, and puts the first-boot unit on them.
+pub trait Inside: Send + Sync {
+    /// Reads what is inside a node, by a program that changes nothing.
+    fn inspect<'a>(&'a self, node: &'a NodeSeen, run: &'a Owner) -> BoxFuture<'a, Result<Inspection, Error>>;
+
+    /// Puts the first-boot unit on a node. It wipes nothing.
+    fn install_first_boot<'a>(&'a self, node: &'a NodeSeen, run: &'a Owner) -> BoxFuture<'a, Result<(), Error>>;
+}
