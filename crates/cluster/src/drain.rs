@@ -8,6 +8,7 @@ mod ask;
 mod decide;
 mod driver;
 mod failure;
+mod force;
 mod held;
 mod ledger;
 mod pod;

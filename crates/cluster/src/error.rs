@@ -175,6 +175,28 @@ pub enum Error {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// What a Secret of ours holds is not what we write. What stands there is not shown.
+    #[error("{what}: key `{key}` cannot be read at line {line}, column {column}")]
+    BadSecret {
+        /// What was being read.
+        what: String,
+        /// The key.
+        key: &'static str,
+        /// Where.
+        line: usize,
+        /// Where in the line.
+        column: usize,
+    },
+    /// An object would be larger than the server takes.
+    #[error("{what}: it would have {size} bytes, more than {limit}")]
+    TooLarge {
+        /// What was being written.
+        what: String,
+        /// How large it would be.
+        size: usize,
+        /// How large it may be.
+        limit: usize,
+    },
     /// The lease of a pool is somebody else's.
     #[error("lease `{lease}` is held by `{by}`")]
     LeaseHeld {

@@ -1,5 +1,6 @@
 //! Nodes: which machine they are, who holds them, whether they are ready.
 
+mod birth;
 mod find;
 mod hold;
 mod hold_driver;

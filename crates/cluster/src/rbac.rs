@@ -38,22 +38,31 @@ const fn on(
 }
 
 /// Every permission, in the order of the manifest.
-pub const PERMISSIONS: [Permission; 15] = [
+pub const PERMISSIONS: [Permission; 24] = [
     on(Scope::Cluster, "", "nodes", "get", "read a node before it is held or released"),
     on(Scope::Cluster, "", "nodes", "list", "find a node by its provider id, and those of a pool"),
     on(Scope::Cluster, "", "nodes", "watch", "wait until a node is ready"),
     on(Scope::Cluster, "", "nodes", "patch", "hold and release a node"),
     on(Scope::Cluster, "", "pods", "list", "see what is on a node that is drained"),
-    on(Scope::Cluster, "", "pods", "delete", "drain past budgets, with eviction disabled"),
+    on(Scope::Cluster, "", "pods", "delete", "drain past budgets, and remove the pod that looked into a node"),
     on(Scope::Cluster, "", "pods/eviction", "create", "drain"),
     on(Scope::Cluster, "apps", "daemonsets", "get", "tell a DaemonSet's pod from an orphan"),
+    on(Scope::Cluster, "batch", "cronjobs", "list", "see whether kamino is still at work"),
+    on(Scope::Cluster, "batch", "jobs", "list", "see whether kamino is at work now"),
     on(Scope::Cluster, "events.k8s.io", "events", "create", "tell on a node what was done to it"),
     on(Scope::Namespace, "coordination.k8s.io", "leases", "get", "see who holds a pool"),
     on(Scope::Namespace, "coordination.k8s.io", "leases", "create", "take a pool for the first time"),
     on(Scope::Namespace, "coordination.k8s.io", "leases", "update", "take, renew and give up a pool"),
     on(Scope::Namespace, "", "configmaps", "get", "read a journal"),
+    on(Scope::Namespace, "", "configmaps", "list", "see what is known of a pool's versions"),
     on(Scope::Namespace, "", "configmaps", "create", "begin a journal"),
     on(Scope::Namespace, "", "configmaps", "update", "go on with a journal"),
+    on(Scope::Namespace, "", "configmaps", "delete", "forget a version that was pruned"),
+    on(Scope::Namespace, "", "pods", "get", "see how the pod fares that looks into a node"),
+    on(Scope::Namespace, "", "pods", "create", "look into a node"),
+    on(Scope::Namespace, "", "secrets", "get", "read the original recipe of a pool"),
+    on(Scope::Namespace, "", "secrets", "create", "save the original recipe of a pool"),
+    on(Scope::Namespace, "", "secrets", "delete", "remove the custom data that the look into a node found"),
 ];
 
 /// The manifest that grants these permissions to the service account `kiln` of a namespace.

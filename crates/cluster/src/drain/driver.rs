@@ -23,7 +23,7 @@ use crate::name::NodeName;
 use crate::{Cluster, Error};
 
 /// One list of a node's pods costs less than the one read per pod and second that `kubectl` does.
-const POLL: Duration = Duration::from_secs(1);
+pub(super) const POLL: Duration = Duration::from_secs(1);
 /// A scheduler that had not seen the cordon yet may still bind a pod: a node counts as drained when two lists this far apart say so.
 const SETTLE: Duration = Duration::from_millis(500);
 /// A node has 110 pods by default, 250 at most on AKS: a page holds them all.
@@ -62,7 +62,7 @@ pub struct Drained {
 }
 
 /// What one drain remembers.
-struct Drain<'a> {
+pub(super) struct Drain<'a> {
     cluster: &'a Cluster,
     node: &'a NodeName,
     options: &'a DrainOptions,
@@ -82,8 +82,14 @@ impl Cluster {
         options: &DrainOptions,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<Drained, DrainError> {
-        let drain = Drain {
-            cluster: self,
+        Drain::new(self, node, options).run(progress).await
+    }
+}
+
+impl<'a> Drain<'a> {
+    pub(super) fn new(cluster: &'a Cluster, node: &'a NodeName, options: &'a DrainOptions) -> Self {
+        Self {
+            cluster,
             node,
             options,
             started: Instant::now(),
@@ -91,12 +97,9 @@ impl Cluster {
             daemon_sets: BTreeMap::new(),
             outage: Outage::default(),
             failures: 0,
-        };
-        drain.run(progress).await
+        }
     }
-}
 
-impl Drain<'_> {
     async fn run(mut self, progress: &mut (dyn FnMut(Progress) + Send)) -> Result<Drained, DrainError> {
         let deadline = self.started + self.options.within;
         let (mut clear, mut began) = (false, false);
@@ -137,7 +140,7 @@ impl Drain<'_> {
     }
 
     /// Waits for a server that is away; fails when the time is over or the error is a real one.
-    async fn bear(
+    pub(super) async fn bear(
         &mut self,
         error: Error,
         deadline: Instant,
@@ -183,7 +186,7 @@ impl Drain<'_> {
     }
 
     /// The pods on the node now.
-    async fn pods(&mut self) -> Result<Vec<PodFacts>, Error> {
+    pub(super) async fn pods(&mut self) -> Result<Vec<PodFacts>, Error> {
         let api: Api<Pod> = Api::all(self.cluster.client.clone());
         let what = format!("list the pods of node `{}`", self.node);
         let mut page = ListParams::default().fields(&format!("spec.nodeName={}", self.node)).limit(PAGE);

@@ -20,6 +20,8 @@ pub enum Progress {
     Refused(PodId, String),
     /// The server is away; it is asked again.
     Away(String),
+    /// A pod is deleted without grace.
+    Forced(PodId),
     /// A pod is gone.
     Gone(PodId),
 }
@@ -33,6 +35,7 @@ impl fmt::Display for Progress {
             Self::Throttled(pod) => write!(f, "pod {pod} waits: the API server has too much to do"),
             Self::Refused(pod, message) => write!(f, "pod {pod} cannot be evicted: {message}"),
             Self::Away(message) => write!(f, "waiting for the API server: {message}"),
+            Self::Forced(pod) => write!(f, "pod {pod} is deleted without grace"),
             Self::Gone(pod) => write!(f, "pod {pod} is gone"),
         }
     }

@@ -12,9 +12,6 @@ use crate::call::PATIENCE;
 use crate::name::NodeName;
 use crate::{Cluster, Error};
 
-/// A node object has 10 to 20 KiB: a page stays below 10 MiB.
-const PAGE: u32 = 500;
-
 impl Cluster {
     pub(crate) fn nodes(&self) -> Api<Node> {
         Api::all(self.client.clone())
@@ -49,32 +46,12 @@ impl Cluster {
     }
 
     async fn nodes_that(&self, wanted: impl Fn(Option<&ProviderId>) -> bool) -> Result<Vec<NodeSeen>, Error> {
-        let api = self.nodes();
-        let mut found = Vec::new();
-        let first = || ListParams::default().limit(PAGE);
-        let deadline = Instant::now() + PATIENCE;
-        let mut page = first();
-        loop {
-            let list = match self.persist("list nodes", deadline, || api.list(&page)).await {
-                // A page that comes minutes after the one before it finds its list forgotten.
-                Err(error) if error.expired() && page.continue_token.is_some() && Instant::now() < deadline => {
-                    found.clear();
-                    page = first();
-                    continue;
-                }
-                list => list?,
-            };
-            for node in list.items {
-                let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
-                if wanted(id.and_then(|id| id.parse().ok()).as_ref()) {
-                    found.push(NodeSeen::of(node)?);
-                }
-            }
-            match list.metadata.continue_ {
-                Some(token) if !token.is_empty() => page = page.continue_token(&token),
-                _ => break,
-            }
-        }
+        let keep = |node: Node| {
+            let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
+            let id = id.and_then(|id| id.parse().ok());
+            if wanted(id.as_ref()) { NodeSeen::of(node).map(Some) } else { Ok(None) }
+        };
+        let mut found = self.list_all("list nodes", &self.nodes(), &ListParams::default(), keep).await?;
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
     }
