@@ -47,7 +47,9 @@ spec:
       type: RuntimeDefault
   nodeSelector:
     {{- toYaml (merge (dict "kubernetes.io/os" "linux") .Values.nodeSelector) | nindent 4 }}
-  {{- include "kiln.affinity" . | nindent 2 }}
+  {{- with include "kiln.affinity" . }}
+  {{- . | nindent 2 }}
+  {{- end }}
   tolerations:
     # Of control planes, by their old name and by their new one; AKS Engine gives the taint a value, others do not.
     - key: node-role.kubernetes.io/master

@@ -31,7 +31,7 @@ pub enum Ring {
 use Ring::{Base, Driver, Edge, Port, Program, Pure, Tool, World};
 
 /// The ring of every crate, those of the design that are still to come too.
-pub const TABLE: [(&str, Ring); 25] = [
+pub const TABLE: [(&str, Ring); 27] = [
     ("kiln-api", Pure),
     ("kiln-contracts", Pure),
     ("kiln-bootstrap", Pure),
@@ -53,7 +53,9 @@ pub const TABLE: [(&str, Ring); 25] = [
     ("kiln-sim-kube", World),
     ("kiln", Program),
     ("kilnd", Program),
+    ("chart-tests", Tool),
     ("control-plane", Tool),
+    ("oci", Tool),
     ("parts", Tool),
     ("testkit", Tool),
     ("xtask", Tool),

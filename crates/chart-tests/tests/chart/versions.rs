@@ -1,0 +1,15 @@
+//! The chart is of the version that it installs.
+
+use std::fs;
+
+use chart_tests::{root, text};
+
+#[test]
+fn chart_and_program_have_one_version() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let version = manifest.lines().find_map(|line| line.strip_prefix("version = ")).unwrap().trim_matches('"');
+    let chart = text("Chart.yaml");
+    for line in [format!("version: {version}"), format!("appVersion: {version}")] {
+        assert!(chart.lines().any(|one| one == line), "Chart.yaml lacks `{line}`");
+    }
+}

@@ -1,0 +1,227 @@
+//! Every value does something, at the place that is named here.
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use chart_tests::{Helm, Rendered, leaves, schema};
+use serde_json::{Value, json};
+
+use crate::sets::{self, Values, rendered};
+
+/// Where a value shows.
+enum Place {
+    /// These words are among the arguments.
+    Words(&'static str),
+    /// A variable of the container has this value.
+    Variable(&'static str, Value),
+    /// The pod has this at a JSON pointer.
+    Pod(&'static str, Value),
+    /// The spec of the Job has this.
+    Job(&'static str, Value),
+    /// The object of a kind has this.
+    Object(&'static str, &'static str, Value),
+}
+
+use Place::{Job, Object, Pod, Variable, Words};
+
+impl Place {
+    fn shows(&self, rendered: &Rendered) -> bool {
+        let at =
+            |value: &Value, pointer: &str, expected: &Value| value.pointer(pointer).unwrap_or(&Value::Null) == expected;
+        match self {
+            Words(words) => rendered.arguments().contains(&format!(" {words} ")),
+            Variable(name, expected) => rendered.variable(name) == expected,
+            Pod(pointer, expected) => at(rendered.pod(), pointer, expected),
+            Job(pointer, expected) => at(rendered.job(), pointer, expected),
+            Object(kind, pointer, expected) => at(rendered.one(kind), pointer, expected),
+        }
+    }
+}
+
+struct Row {
+    path: &'static str,
+    value: Value,
+    base: Values,
+    place: Place,
+}
+
+fn row(base: fn() -> Values, path: &'static str, value: Value, place: Place) -> Row {
+    Row { path, value, base: base(), place }
+}
+
+fn status() -> Values {
+    Vec::new()
+}
+
+fn identity() -> Values {
+    [sets::update(), sets::identity()].concat()
+}
+
+fn by_hash() -> Values {
+    vec![("kamino.container.imageHash", json!("b".repeat(64))), ("kamino.container.pullByHash", json!(true))]
+}
+
+fn proxied() -> Values {
+    vec![("proxy.https", json!("http://p:1"))]
+}
+
+fn with_certificates() -> Values {
+    vec![("caBundle.configMap", json!("roots"))]
+}
+
+fn nightly() -> Values {
+    sets::nightly()
+}
+
+const IMAGE: &str = "/spec/containers/0/image";
+const TERMS: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+
+#[rustfmt::skip]
+fn of_kamino() -> Vec<Row> {
+    let hash = "a".repeat(64);
+    vec![
+        row(status, "kamino.name", json!("gen"), Pod("/spec/containers/0/name", json!("gen"))),
+        row(status, "kamino.labels", json!({"app": "x"}), Pod("/metadata/labels/app", json!("x"))),
+        row(status, "kamino.container.imageRegistry", json!("r.example/p"), Pod(IMAGE, json!("r.example/p/kiln:0.1.0"))),
+        row(status, "kamino.container.imageRepository", json!("other"), Pod(IMAGE, json!("other:0.1.0"))),
+        row(status, "kamino.container.imageTag", json!("v9"), Pod(IMAGE, json!("kiln:v9"))),
+        row(by_hash, "kamino.container.imageHash", json!(hash), Pod(IMAGE, json!(format!("kiln@sha256:{hash}")))),
+        row(by_hash, "kamino.container.pullByHash", json!(false), Pod(IMAGE, json!("kiln:0.1.0"))),
+        row(status, "kamino.container.pullSecret", json!("s"), Pod("/spec/imagePullSecrets/0/name", json!("s"))),
+        row(sets::update, "kamino.imageHistory", json!(5), Words("--max-history 5")),
+        row(status, "kamino.jobTtl", json!(60), Job("/ttlSecondsAfterFinished", json!(60))),
+        row(sets::update, "kamino.drain.gracePeriod", json!(5), Words("--grace-period 5")),
+        row(sets::update, "kamino.drain.force", json!(true), Words("--force")),
+        row(sets::auto, "kamino.auto.minimumReadyTime", json!("3d"), Words("--minimum-ready-time 3d")),
+        row(sets::auto, "kamino.auto.minimumCandidates", json!(4), Words("--minimum-candidates 4")),
+        row(sets::auto, "kamino.auto.maximumImageAge", json!(7), Words("--maximum-image-age 7")),
+        row(sets::auto, "kamino.auto.lastPatchAnnotation", json!("a/b"), Words("--last-patch-annotation a/b")),
+        row(sets::auto, "kamino.auto.pendingRebootAnnotation", json!("a/b"), Words("--pending-reboot-annotation a/b")),
+        row(sets::auto, "kamino.auto.dryRun", json!(true), Words("--dry-run")),
+        row(sets::auto, "kamino.auto.cronjob.enabled", json!(true), Object("CronJob", "/spec/concurrencyPolicy", json!("Forbid"))),
+        row(nightly, "kamino.auto.cronjob.schedule", json!("42 * * * *"), Object("CronJob", "/spec/schedule", json!("42 * * * *"))),
+        row(status, "kamino.logLevel", json!("DEBUG"), Words("--log-level DEBUG")),
+        row(status, "kamino.targetNode", json!("pool-vmss000001"), Words("prototype update")),
+        row(sets::auto, "kamino.targetVMSS", json!("pool-vmss"), Words("--target-vmss pool-vmss")),
+        row(sets::update, "kamino.newUpdatedNodes", json!(2), Words("--new-updated-nodes 2")),
+        row(status, "kamino.scheduleOnControlPlane", json!(true), Pod(TERMS, json!([
+            {"matchExpressions": [{"key": "kubernetes.io/role", "operator": "In", "values": ["master"]}]},
+            {"matchExpressions": [{"key": "node-role.kubernetes.io/master", "operator": "Exists"}]},
+            {"matchExpressions": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]},
+        ]))),
+    ]
+}
+
+#[rustfmt::skip]
+fn of_kiln() -> Vec<Row> {
+    vec![
+        row(sets::update, "kiln.canary", json!(false), Words("--no-canary")),
+        row(sets::update, "kiln.pin", json!(true), Words("--pin")),
+        row(sets::update, "kiln.deallocate", json!(true), Words("--deallocate")),
+        row(sets::update, "kiln.replaceToday", json!(true), Words("--replace-today")),
+        row(sets::update, "kiln.allowEmptyPool", json!(true), Words("--allow-empty-pool")),
+        row(sets::update, "kiln.tags", json!({"a": "b", "c": "d"}), Words("--tags a=b --tags c=d")),
+        row(sets::update, "kiln.diskEncryptionSet", json!("/subscriptions/x"), Words("--disk-encryption-set /subscriptions/x")),
+        row(sets::auto, "kiln.ignoreNodes", json!(["n1", "n2"]), Words("--ignore-nodes n1 --ignore-nodes n2")),
+        row(sets::auto, "kiln.nodeIgnoreAnnotations", json!(["a/b"]), Words("--node-ignore-annotation a/b")),
+        row(status, "kiln.logPrefix", json!("p"), Words("--log-prefix p")),
+        row(status, "kiln.logTimestamps", json!(true), Words("--log-timestamps")),
+        row(status, "kiln.output", json!("json"), Words("--output json")),
+        row(status, "kiln.run", json!(["prototype", "history"]), Words("prototype history --in-cluster")),
+        row(status, "kiln.imagePullPolicy", json!("Never"), Pod("/spec/containers/0/imagePullPolicy", json!("Never"))),
+    ]
+}
+
+#[rustfmt::skip]
+fn of_azure() -> Vec<Row> {
+    let json_file = "/spec/volumes/0";
+    let token = "/spec/volumes/0/projected/sources/0/serviceAccountToken";
+    let token = |field: &str| -> &'static str { format!("{token}/{field}").leak() };
+    vec![
+        row(identity, "azure.credential", json!("azureJson"), Pod("/spec/volumes/0/hostPath/type", json!("File"))),
+        row(status, "azure.resourceGroup", json!("g"), Words("--resource-group g")),
+        row(status, "azure.subscription", json!("11111111-2222-3333-4444-555555555555"), Words("--subscription 11111111-2222-3333-4444-555555555555")),
+        row(status, "azure.azureJson.hostPath", json!("/etc/a.json"), Pod(json_file, json!({"name": "azure-json", "hostPath": {"path": "/etc/a.json", "type": "File"}}))),
+        row(status, "azure.azureJson.stackHostPath", json!("/etc/s.json"), Pod("/spec/volumes/1/hostPath/path", json!("/etc/s.json"))),
+        row(status, "azure.azureJson.secretName", json!("azure"), Pod("/spec/volumes/0/secret/secretName", json!("azure"))),
+        row(identity, "azure.workloadIdentity.clientId", json!("00000000-0000-0000-0000-000000000001"), Object("ServiceAccount", "/metadata/annotations/azure.workload.identity~1client-id", json!("00000000-0000-0000-0000-000000000001"))),
+        row(identity, "azure.workloadIdentity.tenantId", json!("00000000-0000-0000-0000-000000000002"), Variable("AZURE_TENANT_ID", json!("00000000-0000-0000-0000-000000000002"))),
+        row(identity, "azure.workloadIdentity.authorityHost", json!("https://login.example"), Variable("AZURE_AUTHORITY_HOST", json!("https://login.example"))),
+        row(identity, "azure.workloadIdentity.projectToken", json!(false), Pod("/spec/volumes", Value::Null)),
+        row(identity, "azure.workloadIdentity.audience", json!("api://x"), Pod(token("audience"), json!("api://x"))),
+        row(identity, "azure.workloadIdentity.tokenExpirationSeconds", json!(7200), Pod(token("expirationSeconds"), json!(7200))),
+    ]
+}
+
+#[rustfmt::skip]
+fn of_the_pod() -> Vec<Row> {
+    vec![
+        row(status, "proxy.http", json!("http://p:3128"), Variable("HTTP_PROXY", json!("http://p:3128"))),
+        row(status, "proxy.https", json!("http://p:3128"), Variable("HTTPS_PROXY", json!("http://p:3128"))),
+        row(proxied, "proxy.exceptFor", json!([".example"]), Variable("NO_PROXY", json!("$(KUBERNETES_SERVICE_HOST),localhost,127.0.0.1,169.254.169.254,168.63.129.16,.svc,.example"))),
+        row(status, "caBundle.configMap", json!("roots"), Variable("SSL_CERT_DIR", json!("/etc/kiln/ca"))),
+        row(status, "caBundle.secret", json!("roots"), Pod("/spec/volumes/1/secret/secretName", json!("roots"))),
+        row(with_certificates, "caBundle.key", json!("k.pem"), Pod("/spec/volumes/1/configMap/items/0/key", json!("k.pem"))),
+        row(status, "serviceAccount.name", json!("sa"), Pod("/spec/serviceAccountName", json!("sa"))),
+        row(status, "serviceAccount.annotations", json!({"a": "b"}), Object("ServiceAccount", "/metadata/annotations/a", json!("b"))),
+        row(status, "rbac.create", json!(false), Object("ClusterRole", "", Value::Null)),
+        row(status, "podSecurity.runAsUser", json!(7), Pod("/spec/securityContext/runAsUser", json!(7))),
+        row(status, "job.backoffLimit", json!(1), Job("/backoffLimit", json!(1))),
+        row(status, "job.activeDeadlineSeconds", json!(9000), Job("/activeDeadlineSeconds", json!(9000))),
+        row(status, "job.terminationGracePeriodSeconds", json!(9), Pod("/spec/terminationGracePeriodSeconds", json!(9))),
+        row(nightly, "cronjob.timeZone", json!("Etc/UTC"), Object("CronJob", "/spec/timeZone", json!("Etc/UTC"))),
+        row(nightly, "cronjob.startingDeadlineSeconds", json!(30), Object("CronJob", "/spec/startingDeadlineSeconds", json!(30))),
+        row(nightly, "cronjob.suspend", json!(true), Object("CronJob", "/spec/suspend", json!(true))),
+        row(nightly, "cronjob.successfulJobsHistoryLimit", json!(1), Object("CronJob", "/spec/successfulJobsHistoryLimit", json!(1))),
+        row(nightly, "cronjob.failedJobsHistoryLimit", json!(1), Object("CronJob", "/spec/failedJobsHistoryLimit", json!(1))),
+        row(sets::update, "podDisruptionBudget.create", json!(false), Object("PodDisruptionBudget", "", Value::Null)),
+        row(status, "priorityClassName", json!("high"), Pod("/spec/priorityClassName", json!("high"))),
+        row(status, "podAnnotations", json!({"a": "b"}), Pod("/metadata/annotations/a", json!("b"))),
+        row(status, "podLabels", json!({"a": "b"}), Pod("/metadata/labels/a", json!("b"))),
+        row(status, "nodeSelector", json!({"a": "b"}), Pod("/spec/nodeSelector", json!({"a": "b", "kubernetes.io/os": "linux"}))),
+        row(status, "tolerations", json!([{"operator": "Exists"}]), Pod("/spec/tolerations/2", json!({"operator": "Exists"}))),
+        row(status, "resources", json!({"limits": {"memory": "1Gi"}}), Pod("/spec/containers/0/resources/limits/memory", json!("1Gi"))),
+    ]
+}
+
+/// Values whose effect is not in what is rendered without a server, with the test that shows it.
+const ELSEWHERE: [&str; 2] = [
+    // refusals.rs: an account that is not made must be named.
+    "serviceAccount.create",
+    // install.rs: asks the server for the namespace.
+    "podSecurity.check",
+];
+
+fn rows() -> Vec<Row> {
+    [of_kamino(), of_kiln(), of_azure(), of_the_pod()].into_iter().flatten().collect()
+}
+
+#[test]
+fn every_value_changes_what_is_rendered_at_its_place() {
+    let helm = Helm::new();
+    let rows = rows();
+    // Helm is one process per render; two at a time is what the smallest machine of CI has cores for.
+    thread::scope(|scope| {
+        for half in rows.chunks(rows.len().div_ceil(2)) {
+            let helm = &helm;
+            scope.spawn(move || half.iter().for_each(|row| check(helm, row)));
+        }
+    });
+}
+
+#[track_caller]
+fn check(helm: &Helm, Row { path, value, base, place }: &Row) {
+    let before = rendered(helm, base);
+    assert!(!place.shows(&before), "`{path}`: shows without being set");
+    let after = rendered(helm, &[base.clone(), vec![(*path, value.clone())]].concat());
+    assert!(place.shows(&after), "`{path}={value}` does not show in\n{}", after.text);
+}
+
+#[test]
+fn no_value_is_left_out_of_the_table() {
+    let schema = schema();
+    let known: BTreeSet<String> = leaves(&schema).into_iter().map(|(path, _)| path).collect();
+    let shown: BTreeSet<String> =
+        rows().iter().map(|row| row.path.to_owned()).chain(ELSEWHERE.map(str::to_owned)).collect();
+    assert_eq!(known, shown);
+}
