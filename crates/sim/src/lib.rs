@@ -6,9 +6,11 @@
 mod arm;
 mod clock;
 mod compute;
+mod control;
 mod entra;
 mod faults;
 mod imds;
+mod inspect;
 mod machines;
 mod network;
 mod seed;
@@ -20,10 +22,13 @@ mod world;
 mod yaml;
 
 pub use clock::Speed;
+pub use control::ControlError;
 pub use faults::{FaultPlan, Kind as FaultKind, Rule as FaultRule};
 pub use kiln_keep::JournalError;
 pub use machines::{BootView, MachineView, PowerView};
 pub use sim::{OpenError, OperationView, Options, Reply, Sim};
+pub use world::contents::Contents;
+pub use world::contents_spec::{ContentsSpec, Defect, Updates};
 pub use world::profile::{Profile, Stage, When};
 pub use world::spec::{
     Client, ExtensionSpec, ForeignSubscription, Identity, PoolSpec, Region, ResourceSpec, Subnet, Taint, WorldSpec,

@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use kiln_node_plan::SecretBytes;
 use serde_json::Value;
 
 use crate::world::World;
+use crate::world::contents::Contents;
 use crate::world::resource::State;
 use crate::world::spec::Taint;
 use crate::world::vm::Power;
@@ -46,6 +51,14 @@ pub struct MachineView {
     pub up: bool,
     /// It is on its way out.
     pub deleting: bool,
+    /// What is on its OS disk.
+    pub contents: Arc<Contents>,
+    /// The custom data that lie on its OS disk.
+    pub custom_data: Option<SecretBytes>,
+    /// Why the kubelet of this boot does not get in, if it does not.
+    pub cannot_join: Option<String>,
+    /// Why its node does not become Ready, if it does not.
+    pub never_ready: Option<String>,
 }
 
 /// Power of a machine.
@@ -66,12 +79,21 @@ pub struct BootView {
     pub started: Timestamp,
     /// Name and end of each stage.
     pub stages: Vec<(String, Timestamp)>,
+    /// Images of its pool that were not on the disk.
+    pub images_to_pull: u32,
+    /// Packages that had a newer version.
+    pub packages_behind: u32,
 }
 
 impl MachineView {
     /// What a cloud provider writes into a Node's `spec.providerID`.
     pub fn provider_id(&self) -> String {
         format!("azure://{}", self.id)
+    }
+
+    /// The host name that its kubelet registers under: what the disk says, which on a copy that nobody cleaned is the donor's.
+    pub fn host_name(&self) -> &str {
+        self.contents.host_name().unwrap_or(&self.computer_name)
     }
 }
 
@@ -89,6 +111,8 @@ pub(crate) fn of(world: &World) -> Vec<MachineView> {
             None => text("sku.name"),
         };
         let pool = parent.and_then(|parent| world.spec.pools.iter().find(|pool| pool.name == parent.id.name()));
+        let disk = resource.text("properties.storageProfile.osDisk.managedDisk.id").map(str::to_ascii_lowercase);
+        let disk = disk.and_then(|key| world.resources.get(&key)).and_then(|disk| disk.disk.as_ref());
         let tags = [parent.and_then(|parent| parent.at("tags")), resource.at("tags")];
         Some(MachineView {
             id: resource.id.to_string(),
@@ -114,9 +138,21 @@ pub(crate) fn of(world: &World) -> Vec<MachineView> {
                 Power::Stopped | Power::Deallocated => PowerView::Off,
             },
             boots: vm.boots,
-            boot: vm.boot.as_ref().map(|boot| BootView { started: boot.started, stages: boot.stages.clone() }),
+            boot: vm.boot.as_ref().map(|boot| BootView {
+                started: boot.started,
+                stages: boot.stages.clone(),
+                images_to_pull: boot.images_to_pull,
+                packages_behind: boot.packages_behind,
+            }),
             up: vm.is_up(world.now),
             deleting: resource.state == State::Deleting,
+            contents: disk.map(|disk| disk.contents.clone()).unwrap_or_default(),
+            custom_data: disk.and_then(|disk| disk.custom_data.as_ref()).map(|data| {
+                // What is no base64 was never decoded by anybody.
+                SecretBytes::new(STANDARD.decode(data).unwrap_or_else(|_| data.clone().into_bytes()))
+            }),
+            cannot_join: vm.cannot_join.clone(),
+            never_ready: vm.never_ready.clone(),
         })
     });
     all.collect()

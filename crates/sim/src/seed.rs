@@ -58,6 +58,10 @@ pub(crate) fn fill(world: &mut World) -> Result<(), String> {
     for pool in &spec.pools {
         put(world, &id(Kind::ScaleSet, &[&pool.name]), scale_set(&spec, pool))?;
         world.advance(None);
+        for (number, change) in &pool.instances {
+            let key = id(Kind::Instance, &[&pool.name, &number.to_string()]).key();
+            world.alter(&key, |contents| contents.overlay(change, pool));
+        }
     }
     world.now = start;
     Ok(())

@@ -216,7 +216,7 @@ impl Sim {
     }
 
     /// The state, with the world brought up to date.
-    fn turn(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn turn(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         state.world.advance(self.0.clock.now());
         state.wall = self.0.clock.wall(self.0.wall);
@@ -228,10 +228,14 @@ impl Sim {
         self.0.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    pub(crate) fn save(state: &mut State) -> Result<(), JournalError> {
+        let State { log: Some(log), world, .. } = state else { return Ok(()) };
+        log.commit(world)
+    }
+
     /// Nothing is acknowledged that is not on disk.
     fn commit(state: &mut State, reply: Reply) -> Reply {
-        let State { log: Some(log), world, .. } = state else { return reply };
-        match log.commit(world) {
+        match Self::save(state) {
             Ok(()) => reply,
             Err(error) => {
                 eprintln!("the world could not be saved, so this request is not acknowledged: {error}");

@@ -76,7 +76,8 @@ impl Cluster {
         {
             eprintln!("the daemon set of the cluster could not be made: {error}");
         }
-        let kubelets = play(Kubelets::new(client), sim, clock, stop.clone());
+        let kubelets = Kubelets::new(client).with_disks(Arc::new(sim.clone()));
+        let kubelets = play(kubelets, sim, clock, stop.clone());
         match embedded {
             Some((server, socket, token)) => {
                 tokio::join!(socket.serve(server, tls.config, token, told(stop)), kubelets);

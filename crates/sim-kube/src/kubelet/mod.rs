@@ -5,17 +5,27 @@
 
 mod node;
 mod pod;
+mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kiln_sim::{MachineView, PowerView};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
+
+use node::State;
+pub use task::{
+    Disks, INSPECT, INSTALL_FIRST_BOOT, RESULT_ANNOTATION, RESULT_KEY, SECRET_ANNOTATION, SECRET_KEY, TASK_LABEL,
+    VERSION_ANNOTATION,
+};
 
 /// How often a kubelet renews its lease, by default.
 const RENEW: SignedDuration = SignedDuration::from_secs(10);
@@ -40,12 +50,18 @@ pub struct KubeletError {
 /// The kubelets of all machines of a world.
 pub struct Kubelets {
     client: Client,
+    /// By VM id: two machines may go by one name.
     known: BTreeMap<String, Known>,
+    disks: Option<Arc<dyn Disks>>,
+    /// Nodes that nobody goes by any more and that could not be removed yet.
+    left: BTreeSet<String>,
 }
 
 /// What one kubelet remembers.
 #[derive(Debug, Clone, Default)]
 struct Known {
+    /// The name that it goes by.
+    node: String,
     /// The boot that it registered in.
     boots: u32,
     ready: Option<bool>,
@@ -66,7 +82,13 @@ type Done = Result<(), KubeletError>;
 impl Kubelets {
     /// Kubelets that speak by this client.
     pub fn new(client: Client) -> Self {
-        Self { client, known: BTreeMap::new() }
+        Self { client, known: BTreeMap::new(), disks: None, left: BTreeSet::new() }
+    }
+
+    /// The same, with a way to the disks of the machines: for pods that are announced to write there.
+    #[must_use]
+    pub fn with_disks(self, disks: Arc<dyn Disks>) -> Self {
+        Self { disks: Some(disks), ..self }
     }
 
     /// Everything that is due at `now` for the machines as they are. What did not work is told and tried again next time.
@@ -78,35 +100,47 @@ impl Kubelets {
             Err(source) => return vec![failed("all nodes", "list pods")(source)],
         };
         let mut alive = BTreeSet::new();
+        let mut left = std::mem::take(&mut self.left);
         for machine in machines {
             let name = node::name(machine);
-            alive.insert(name.clone());
-            let mut known = self.known.remove(&name).unwrap_or_default();
+            alive.insert(machine.vm_id.as_str());
+            let mut known = self.known.remove(&machine.vm_id).unwrap_or_default();
+            if known.node != name {
+                left.extend(Some(known.node).filter(|node| !node.is_empty()));
+                known = Known { node: name.clone(), ..Known::default() };
+            }
             let own = pods.get(&name).map_or(&[][..], Vec::as_slice);
             keep(self.one(machine, &name, &mut known, own, now).await);
-            self.known.insert(name, known);
+            self.known.insert(machine.vm_id.clone(), known);
         }
         // The cloud's controller takes the Node of a machine that is gone, and its pods go with it.
-        let gone: Vec<String> = self.known.keys().filter(|name| !alive.contains(*name)).cloned().collect();
-        for name in gone {
+        let gone: Vec<String> = self.known.keys().filter(|id| !alive.contains(id.as_str())).cloned().collect();
+        left.extend(gone.iter().filter_map(|id| self.known.remove(id)).map(|known| known.node));
+        // Not while another machine goes by its name.
+        left.retain(|name| !self.known.values().any(|known| known.node == *name));
+        for name in std::mem::take(&mut left) {
             let done = self.remove(&name, pods.get(&name).map_or(&[][..], Vec::as_slice)).await;
-            if done.is_ok() {
-                self.known.remove(&name);
+            if done.is_err() {
+                left.insert(name);
             }
             keep(done);
         }
+        self.left = left;
         problems
     }
 
     async fn one(&self, machine: &MachineView, name: &str, known: &mut Known, pods: &[Value], now: Timestamp) -> Done {
-        if machine.power == PowerView::On && machine.up {
+        let joins = machine.cannot_join.is_none();
+        if machine.power == PowerView::On && machine.up && joins {
             if known.boots != machine.boots || known.ready.is_none() {
                 self.register(machine, name, now).await?;
-                *known = Known { boots: machine.boots, ..Known::default() };
+                *known = Known { node: name.to_owned(), boots: machine.boots, ..Known::default() };
             }
-            if known.ready != Some(true) || known.reported.is_none_or(|at| now >= at + REPORT) {
-                self.report(machine, name, true, now).await?;
-                (known.ready, known.reported) = (Some(true), Some(now));
+            let ready = machine.never_ready.is_none();
+            if known.ready != Some(ready) || known.reported.is_none_or(|at| now >= at + REPORT) {
+                let state = machine.never_ready.as_deref().map_or(State::Ready, State::NotReady);
+                self.report(machine, name, state, now).await?;
+                (known.ready, known.reported) = (Some(ready), Some(now));
             }
             if known.renewed.is_none_or(|at| now >= at + RENEW) {
                 self.renew(name, now).await?;
@@ -117,7 +151,7 @@ impl Kubelets {
         // A machine that is told to stop says so while it still can. One that lost power says nothing.
         if known.ready == Some(true) {
             if machine.power != PowerView::On {
-                self.report(machine, name, false, now).await?;
+                self.report(machine, name, State::NotReady("node is shutting down"), now).await?;
             }
             known.ready = Some(false);
             known.running.clear();
@@ -147,7 +181,7 @@ impl Kubelets {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(fail(error)),
         }
-        for mirror in node::mirror_pods(name, now) {
+        for mirror in node::mirror_pods(machine, now) {
             let found = api.get(name).await.map_err(&fail)?;
             let owned = node::owned(mirror, found.metadata.uid.as_deref().unwrap_or_default());
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), "kube-system");
@@ -160,12 +194,12 @@ impl Kubelets {
         Ok(())
     }
 
-    async fn report(&self, machine: &MachineView, name: &str, ready: bool, now: Timestamp) -> Done {
+    async fn report(&self, machine: &MachineView, name: &str, state: State<'_>, now: Timestamp) -> Done {
         let fail = failed(name, "report its status");
         let api: Api<Node> = Api::all(self.client.clone());
         let before = api.get(name).await.map_err(&fail)?;
         let before = serde_json::to_value(before).map_err(|error| fail(kube::Error::SerdeError(error)))?;
-        let status = json!({"status": node::status(machine, &before, ready, now)});
+        let status = json!({"status": node::status(machine, &before, state, now)});
         api.patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await.map_err(&fail)?;
         Ok(())
     }
@@ -198,6 +232,15 @@ impl Kubelets {
             let uid = crate::meta::uid(one).to_owned();
             let api: Api<Pod> = Api::namespaced(self.client.clone(), crate::meta::namespace(one));
             let pod_name = crate::meta::name(one);
+            if pod::is_waiting(one)
+                && let Some(task) = task::of(one, machine)
+            {
+                let outcome = self.carry_out(task, machine, name, crate::meta::namespace(one)).await?;
+                let patch = json!({"status": task::ended(one, &outcome, &crate::meta::time(now))});
+                let patched = api.patch_status(pod_name, &PatchParams::default(), &Patch::Strategic(patch)).await;
+                ignore_missing(patched.map(drop)).map_err(failed(name, "end a task"))?;
+                continue;
+            }
             match pod::next(one, known.running.contains(&uid), machine.address, now) {
                 pod::Act::Nothing => {}
                 pod::Act::Run(status) => {
@@ -220,6 +263,42 @@ impl Kubelets {
             }
         }
         Ok(())
+    }
+
+    /// Does what a pod announces. A refusal is the pod's end; a server that does not answer is tried again.
+    async fn carry_out(
+        &self,
+        task: task::Task,
+        machine: &MachineView,
+        name: &str,
+        namespace: &str,
+    ) -> Result<Result<(), String>, KubeletError> {
+        match task {
+            task::Task::Impossible(why) => Ok(Err(why)),
+            task::Task::Install(version) => Ok(match &self.disks {
+                Some(disks) => disks.install_first_boot(&machine.vm_id, &version),
+                None => Err("the world gives no way to its disks".to_owned()),
+            }),
+            task::Task::Write(all) => {
+                for one in all {
+                    self.leave(one, namespace).await.map_err(failed(name, "leave a result"))?;
+                }
+                Ok(Ok(()))
+            }
+        }
+    }
+
+    /// Writes what a task leaves, over what an earlier one left.
+    async fn leave(&self, one: task::Written, namespace: &str) -> Result<(), kube::Error> {
+        let metadata = json!({"name": one.name, "namespace": namespace});
+        if one.secret {
+            let data = json!({one.key: STANDARD.encode(&one.text)});
+            let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+            return write(&api, &one.name, json!({"metadata": metadata, "type": "Opaque", "data": data})).await;
+        }
+        let data = json!({one.key: String::from_utf8_lossy(&one.text)});
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        write(&api, &one.name, json!({"metadata": metadata, "data": data})).await
     }
 
     async fn remove(&self, name: &str, pods: &[Value]) -> Done {
@@ -251,6 +330,21 @@ pub async fn furnish(client: &Client) -> Result<(), kube::Error> {
     match api.create(&PostParams::default(), &typed(set)?).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Changes an object, or makes it.
+async fn write<K>(api: &Api<K>, name: &str, object: Value) -> Result<(), kube::Error>
+where
+    K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+{
+    let patch = Patch::Merge(json!({"data": object["data"]}));
+    match api.patch(name, &PatchParams::default(), &patch).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            api.create(&PostParams::default(), &typed(object)?).await.map(drop)
+        }
         Err(error) => Err(error),
     }
 }

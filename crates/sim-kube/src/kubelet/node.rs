@@ -6,15 +6,23 @@ use serde_json::{Value, json};
 
 use crate::meta;
 
-/// The version that the kubelets have.
-const VERSION: &str = "v1.33.0";
+/// Marks the nodes that a world plays: what is done on them by announced pods, no machine does.
+const SIMULATED: &str = "kiln.dev/simulated";
 
 /// Marks a mirror pod; kubelet puts a hash of the manifest there.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// The name of a machine's node: its host name in small letters.
+/// How a node is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum State<'a> {
+    Ready,
+    /// With the reason in words.
+    NotReady(&'a str),
+}
+
+/// The name of a machine's node: the host name on its disk in small letters.
 pub(super) fn name(machine: &MachineView) -> String {
-    machine.computer_name.to_ascii_lowercase()
+    machine.host_name().to_ascii_lowercase()
 }
 
 /// The Node at registration.
@@ -44,19 +52,21 @@ pub(super) fn object(machine: &MachineView) -> Value {
         "apiVersion": "v1", "kind": "Node", "spec": spec,
         "metadata": {
             "name": name, "labels": labels,
-            "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+            "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true", SIMULATED: "true"},
         },
     })
 }
 
 /// The status of a node that is up, or about to go down.
-pub(super) fn status(machine: &MachineView, before: &Value, ready: bool, now: Timestamp) -> Value {
+pub(super) fn status(machine: &MachineView, before: &Value, state: State<'_>, now: Timestamp) -> Value {
     let calm = |kind: &str, reason: &str, message: &str| condition(before, (kind, "False", reason, message), now);
-    let ready = if ready {
-        ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
-    } else {
-        ("Ready", "False", "KubeletNotReady", "node is shutting down")
+    let ready = match state {
+        State::Ready => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        State::NotReady(why) => ("Ready", "False", "KubeletNotReady", why),
     };
+    let contents = &machine.contents;
+    let machine_id = contents.identity.get("machine-id").cloned().unwrap_or_else(|| machine.vm_id.replace('-', ""));
+    let images: Vec<Value> = contents.cached_images.iter().map(|image| json!({"names": [image]})).collect();
     let amounts = json!({"cpu": "2", "memory": "8145056Ki", "ephemeral-storage": "129886128Ki", "pods": "110"});
     json!({
         "addresses": [
@@ -70,11 +80,12 @@ pub(super) fn status(machine: &MachineView, before: &Value, ready: bool, now: Ti
             calm("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
             condition(before, ready, now),
         ],
+        "images": images,
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         "nodeInfo": {
-            "architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": VERSION, "kubeProxyVersion": "",
-            "containerRuntimeVersion": "containerd://1.7.27", "kernelVersion": "5.15.0-azure",
-            "osImage": machine.image.as_deref().unwrap_or("unknown"), "machineID": machine.vm_id.replace('-', ""),
+            "architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": contents.kubelet_version,
+            "kubeProxyVersion": "", "containerRuntimeVersion": contents.runtime_version,
+            "kernelVersion": contents.kernel, "osImage": contents.os_release, "machineID": machine_id,
             "systemUUID": machine.vm_id, "bootID": format!("{}-{}", machine.vm_id, machine.boots),
         },
     })
@@ -93,7 +104,8 @@ fn condition(before: &Value, (kind, status, reason, message): (&str, &str, &str,
 }
 
 /// The pods that a node runs from files: the server sees a mirror of each.
-pub(super) fn mirror_pods(node: &str, now: Timestamp) -> Vec<Value> {
+pub(super) fn mirror_pods(machine: &MachineView, now: Timestamp) -> Vec<Value> {
+    let node = name(machine);
     let hash = "5c5f0e4ff1cbbd1f2dd9d1e4a8d0d3e6";
     vec![json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -107,7 +119,7 @@ pub(super) fn mirror_pods(node: &str, now: Timestamp) -> Vec<Value> {
         },
         "spec": {
             "nodeName": node, "hostNetwork": true,
-            "containers": [{"name": "kube-proxy", "image": format!("kube-proxy:{VERSION}")}],
+            "containers": [{"name": "kube-proxy", "image": format!("kube-proxy:{}", machine.contents.kubelet_version)}],
             "tolerations": [{"operator": "Exists"}],
         },
     })]

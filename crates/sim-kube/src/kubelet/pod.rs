@@ -20,6 +20,11 @@ pub(super) enum Act {
     End,
 }
 
+/// Whether a pod has neither ended nor been told to.
+pub(super) fn is_waiting(pod: &Value) -> bool {
+    !meta::is_terminating(pod) && !matches!(meta::text(pod, "/status/phase"), "Succeeded" | "Failed")
+}
+
 /// The next thing to do about a pod of this node. `running` says whether this boot has started it.
 pub(super) fn next(pod: &Value, running: bool, host: Ipv4Addr, now: Timestamp) -> Act {
     let phase = meta::text(pod, "/status/phase");

@@ -37,6 +37,10 @@ fn machine(name: &str) -> MachineView {
         boot: None,
         up: true,
         deleting: false,
+        contents: std::sync::Arc::default(),
+        custom_data: None,
+        cannot_join: None,
+        never_ready: None,
     }
 }
 

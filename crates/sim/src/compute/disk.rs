@@ -10,6 +10,7 @@ use crate::arm::id::ResourceId;
 use crate::arm::kind::Kind;
 use crate::arm::route;
 use crate::world::World;
+use crate::world::contents::Disk;
 use crate::world::operation::Begin;
 use crate::world::resource::{Resource, State, merge, strip_nulls};
 use crate::world::vm::Vm;
@@ -51,10 +52,37 @@ pub(super) fn add_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: &Re
         json!({"osType": "Linux", "hyperVGeneration": generation, "creationData": creation, "diskSizeGB": size, "diskState": "Attached"}),
     );
     world.put(&id, body, State::Succeeded);
+    let contents = of_image(world, owner, image);
     if let Some(disk) = world.resources.get_mut(&id.key()) {
         disk.state = State::Succeeded;
+        disk.disk = Some(contents);
     }
     id
+}
+
+/// What is on a disk that was just made from an image: a copy of the version's, or what a marketplace image has for the pool.
+fn of_image(world: &World, owner: &ResourceId, image: &str) -> Disk {
+    let version = ResourceId::parse(image).and_then(|id| world.resources.get(&id.key()));
+    version.and_then(|version| version.disk.clone()).unwrap_or_else(|| {
+        let pool = owner.parent().and_then(|set| world.pool(set.name()));
+        Disk::of_image(pool)
+    })
+}
+
+/// What is on the disk, snapshot or version of this id, or on the OS disk of the machine.
+pub(super) fn on(world: &World, source: &Resource) -> Option<Disk> {
+    let os_disk = || {
+        let id = source.text("properties.storageProfile.osDisk.managedDisk.id")?;
+        world.resources.get(&id.to_ascii_lowercase())?.disk.clone()
+    };
+    source.disk.clone().or_else(os_disk)
+}
+
+/// Puts a copy on a new disk, snapshot or version.
+pub(super) fn fill(world: &mut World, id: &ResourceId, disk: Option<Disk>) {
+    if let Some(resource) = world.resources.get_mut(&id.key()) {
+        resource.disk = disk;
+    }
 }
 
 fn image_generation<'a>(world: &'a World, image: &str) -> Option<&'a str> {
@@ -64,12 +92,13 @@ fn image_generation<'a>(world: &'a World, image: &str) -> Option<&'a str> {
 
 /// A machine's OS disk is made anew from the image that the machine has now.
 pub(super) fn renew(world: &mut World, machine: &str) {
-    let Some((disk, image)) = world.resources.get(machine).and_then(|resource| {
+    let Some((owner, disk, image)) = world.resources.get(machine).and_then(|resource| {
         let disk = resource.text("properties.storageProfile.osDisk.managedDisk.id")?.to_ascii_lowercase();
-        Some((disk, resource.vm.as_ref()?.image.clone()?))
+        Some((resource.id.clone(), disk, resource.vm.as_ref()?.image.clone()?))
     }) else {
         return;
     };
+    let contents = of_image(world, &owner, &image);
     let unique = world.meta.ids.uuid();
     let now = world.now;
     world.touch(&disk, |resource| {
@@ -81,6 +110,7 @@ pub(super) fn renew(world: &mut World, machine: &str) {
         }
         resource.unique_id = unique;
         resource.created = now;
+        resource.disk = Some(contents);
     });
 }
 
@@ -139,7 +169,10 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         _ => return Err(route::not_allowed(call)),
     };
     let created = current.is_none();
+    let is_copy = created && call.field("properties.creationData.createOption") == Some(&json!("Copy"));
+    let copied = if is_copy { on(world, source(world, call, id)?) } else { current.and_then(|disk| disk.disk.clone()) };
     world.put(id, body, State::Updating);
+    fill(world, id, copied);
     let lasts = world.spec.profile.instance_update;
     let operation = world.begin(Begin::settling(id, lasts));
     let answer = route::read(world, id, call)?;

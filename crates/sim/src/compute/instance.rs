@@ -63,6 +63,8 @@ fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String 
         script: extension::all(set).iter().any(extension::is_script),
         boots: 0,
         boot: None,
+        cannot_join: None,
+        never_ready: None,
         health: None,
         events: Events::default(),
         name,
@@ -146,7 +148,7 @@ pub(crate) fn upgrade(world: &mut World, key: &str) {
     let Some(set) = scale_set::of_instance(world, &id) else { return };
     let reference = set.at("properties.virtualMachineProfile.storageProfile.imageReference");
     let image = image::resolve(world, reference, set.location()).ok();
-    let mut boots = false;
+    let (mut renews, mut boots) = (false, false);
     world.touch(key, |resource| {
         resource.model = set.model;
         resource.state = State::Succeeded;
@@ -165,11 +167,13 @@ pub(crate) fn upgrade(world: &mut World, key: &str) {
             vm.image = image;
             vm.custom_data = set.text("properties.virtualMachineProfile.osProfile.customData").map(str::to_owned);
             vm.forget_boots();
-            boots = vm.power == Power::Running;
+            (renews, boots) = (true, vm.power == Power::Running);
         }
     });
-    if boots {
+    if renews {
         disk::renew(world, key);
+    }
+    if boots {
         world.power_on(key);
     }
 }

@@ -85,6 +85,8 @@ fn create(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
         script: false,
         boots: 0,
         boot: None,
+        cannot_join: None,
+        never_ready: None,
         health: None,
         events: Events::default(),
     };

@@ -17,7 +17,8 @@ use crate::world::vm::{Power, Vm};
 /// How long the boot of this machine will take.
 pub(super) fn boot_seconds(world: &World, key: &str) -> f64 {
     let Some(mut vm) = world.resources.get(key).and_then(|resource| resource.vm.clone()) else { return 0.0 };
-    vm.power_on(&world.spec.profile, world.now);
+    let facts = world.boot(key).map(|(_, _, facts)| facts).unwrap_or_default();
+    vm.power_on(&world.spec.profile, world.now, &facts);
     vm.boot.map_or(0.0, |boot| boot.ends().duration_since(boot.started).as_secs_f64())
 }
 

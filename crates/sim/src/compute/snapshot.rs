@@ -25,7 +25,12 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         (&Method::PATCH, None) => return Err(route::not_found(id)),
         _ => return Err(route::not_allowed(call)),
     };
+    let copied = match current {
+        Some(snapshot) => snapshot.disk.clone(),
+        None => disk::on(world, disk::source(world, call, id)?),
+    };
     world.put(id, body, State::Updating);
+    disk::fill(world, id, copied);
     let operation = world.begin(Begin::settling(id, world.spec.profile.snapshot));
     let answer = route::read(world, id, call)?;
     Ok(Answer { status: 202, ..answer }.started(operation))

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{grammar, image, snapshot};
+use super::{disk, grammar, image, snapshot};
 use crate::arm::call::{Answer, Call, Handled};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
@@ -51,7 +51,12 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         // Azure takes the request and fails the replication: the version stays, Failed.
         world.fate = Fate::Fails(zrs_not_supported(&region));
     }
+    let copied = match world.resources.get(&id.key()) {
+        Some(version) => version.disk.clone(),
+        None => disk::on(world, source_of(world, call, id)?),
+    };
     world.put(id, body, State::Updating);
+    disk::fill(world, id, copied);
     let lasts = if created { world.spec.profile.image_version } else { world.spec.profile.version_update };
     let operation = world.begin(Begin::settling(id, lasts));
     let answer = route::read(world, id, call)?;
@@ -79,16 +84,7 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     let location = call.text("location")?.to_owned();
     let mut body = Value::Object(call.body.clone());
     strip_nulls(&mut body);
-    let source = [
-        "properties.storageProfile.osDiskImage.source.id",
-        "properties.storageProfile.source.id",
-        "properties.storageProfile.source.virtualMachineId",
-    ];
-    let source = source
-        .iter()
-        .find_map(|path| call.field(path).and_then(Value::as_str))
-        .ok_or_else(|| ArmError::required("galleryImageVersion.properties.storageProfile"))?;
-    let source = source_of(world, call, id, source)?;
+    let source = source_of(world, call, id)?;
     fits(world, id, source)?;
     let profile = &mut body["properties"]["publishingProfile"];
     if !profile.is_object() {
@@ -137,7 +133,16 @@ fn complete_regions(world: &World, profile: &mut Value) -> Result<(), ArmError> 
     Ok(())
 }
 
-fn source_of<'a>(world: &'a World, call: &Call, id: &ResourceId, name: &str) -> Result<&'a Resource, ArmError> {
+fn source_of<'a>(world: &'a World, call: &Call, id: &ResourceId) -> Result<&'a Resource, ArmError> {
+    let name = [
+        "properties.storageProfile.osDiskImage.source.id",
+        "properties.storageProfile.source.id",
+        "properties.storageProfile.source.virtualMachineId",
+    ];
+    let name = name
+        .iter()
+        .find_map(|path| call.field(path).and_then(Value::as_str))
+        .ok_or_else(|| ArmError::required("galleryImageVersion.properties.storageProfile"))?;
     let parsed = ResourceId::parse(name)
         .filter(|source| matches!(source.kind, Kind::Snapshot | Kind::Disk | Kind::Machine | Kind::Version));
     let parsed = parsed.ok_or_else(|| {

@@ -1,20 +1,25 @@
 //! The state of the embedded Azure and of the machines in it. Nothing here waits or does I/O: time comes in from outside, and what
 //! changed is handed out as one record to be logged.
 
+pub(crate) mod boot;
+pub(crate) mod contents;
+pub(crate) mod contents_spec;
 mod log;
 pub(crate) mod operation;
+mod packages;
 pub(crate) mod profile;
 pub(crate) mod resource;
 pub(crate) mod roles;
 pub(crate) mod spec;
 pub(crate) mod vm;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kiln_keep::{Ids, Table};
+use kiln_node_plan::TokenId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -56,10 +61,14 @@ pub(crate) struct Meta {
     pub(crate) ids: Ids,
     pub(crate) sequence: u64,
     pub(crate) machines: u32,
+    /// Bootstrap tokens that let nobody in any more.
+    #[serde(default)]
+    pub(crate) revoked_tokens: BTreeSet<TokenId>,
 }
 
 impl World {
     pub(crate) fn empty(spec: Arc<WorldSpec>, now: Timestamp, seed: u64) -> Self {
+        let revoked_tokens = spec.revoked_tokens.clone();
         Self {
             spec,
             now,
@@ -67,7 +76,7 @@ impl World {
             resources: Table::default(),
             operations: Table::default(),
             agenda: Table::default(),
-            meta: Meta { ids: Ids::new(seed), sequence: 0, machines: 0 },
+            meta: Meta { ids: Ids::new(seed), sequence: 0, machines: 0, revoked_tokens },
             addresses: HashMap::new(),
             fate: Fate::Normal,
             keep_previous: false,

@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::World;
+use super::boot::Facts;
 use super::profile::seconds;
 use super::resource::State;
 use super::vm::Power;
@@ -258,8 +259,17 @@ impl World {
     /// Starts a machine's boot now.
     pub(crate) fn power_on(&mut self, key: &str) {
         let (now, spec) = (self.now, self.spec.clone());
+        let (disk, facts) = match self.boot(key) {
+            Some((key, disk, facts)) => (Some((key, disk)), facts),
+            None => (None, Facts::default()),
+        };
+        if let Some((key, disk)) = disk
+            && let Some(resource) = self.resources.get_mut(&key)
+        {
+            resource.disk = Some(disk);
+        }
         let Some(vm) = self.resources.get_mut(key).and_then(|resource| resource.vm.as_mut()) else { return };
-        vm.power_on(&spec.profile, now);
+        vm.power_on(&spec.profile, now, &facts);
         let ends = vm.boot.as_ref().map_or(now, super::vm::Boot::ends);
         self.at(ends, What::Booted);
     }

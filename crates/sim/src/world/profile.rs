@@ -61,6 +61,12 @@ pub enum When {
     CustomData,
     /// A first boot with a Custom Script extension.
     Script,
+    /// Once for each image of the pool that is not on the disk; afterwards it is.
+    Images,
+    /// Once for each package that has a newer version; afterwards it has that.
+    Packages,
+    /// A boot that had packages to install.
+    Reboot,
 }
 
 impl Default for Profile {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::World;
+use super::contents::Disk;
 use super::vm::Vm;
 use crate::arm::id::ResourceId;
 
@@ -29,6 +30,9 @@ pub(crate) struct Resource {
     pub(crate) next: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) vm: Option<Vm>,
+    /// A disk, snapshot or image version: what is on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) disk: Option<Disk>,
     /// What it was before the last write, kept only while a fault plan asks for stale reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) previous: Option<Box<Resource>>,
@@ -128,6 +132,7 @@ impl World {
             model: 0,
             next: 0,
             vm: None,
+            disk: None,
             previous: None,
         };
         self.resources.insert(key, resource);

@@ -1,12 +1,16 @@
 //! The world file: what the embedded Azure holds when it starts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use kiln_node_plan::TokenId;
+
+use super::contents_spec::{ContentsSpec, Updates};
+use super::packages;
 use super::profile::Profile;
 use crate::yaml;
 
@@ -38,6 +42,8 @@ pub struct WorldSpec {
     pub pools: Vec<PoolSpec>,
     /// Any other resources, by type and name.
     pub resources: Vec<ResourceSpec>,
+    /// Ids of bootstrap tokens that let nobody in any more.
+    pub revoked_tokens: BTreeSet<TokenId>,
     /// How long things take.
     pub profile: Profile,
     /// Whether ARM counts requests. Unset: yes, except with `--speed instant`.
@@ -138,6 +144,18 @@ pub struct PoolSpec {
     /// Taints that its nodes register with.
     #[serde(default)]
     pub node_taints: Vec<Taint>,
+    /// What is on the disks of its machines after a first boot, where it differs from the default.
+    #[serde(default)]
+    pub contents: ContentsSpec,
+    /// What has become of single instances since, by their number.
+    #[serde(default)]
+    pub instances: BTreeMap<u32, ContentsSpec>,
+    /// What the distribution has newer by now.
+    #[serde(default)]
+    pub updates: Updates,
+    /// Images that its pods run.
+    #[serde(default)]
+    pub images: Vec<String>,
     /// Tags of the scale set.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
@@ -322,6 +340,7 @@ impl Default for WorldSpec {
             address_prefix: Subnet { base: Ipv4Addr::new(10, 240, 0, 0), bits: 16 },
             pools: vec![default_pool()],
             resources: Vec::new(),
+            revoked_tokens: BTreeSet::new(),
             profile: Profile::default(),
             throttling: None,
             page_size: 50,
@@ -342,23 +361,54 @@ fn default_pool() -> PoolSpec {
     let mut script = extension("vmssCSE", "Microsoft.Azure.Extensions", "CustomScript");
     script.protected_settings.insert("commandToExecute".to_owned(), json!("/opt/azure/containers/provision.sh"));
     PoolSpec {
-        name: "k8s-agentpool1-26100436-vmss".to_owned(),
         capacity: 10,
-        size: default_size(),
-        upgrade_policy: manual(),
-        image: default_image(),
         custom_data: Some(
             "#cloud-config\nwrite_files:\n- path: /opt/azure/containers/provision.sh\n  content: exit 0\n".to_owned(),
         ),
-        user_data: None,
         extensions: vec![script, extension("computeAksLinuxBilling", "Microsoft.AKS", "Compute.AKS.Linux.Billing")],
-        node_labels: BTreeMap::new(),
-        node_taints: Vec::new(),
+        contents: ContentsSpec {
+            cached_images: Some(["kube-proxy:v1.33.0", "pause:3.9"].map(str::to_owned).into()),
+            ..ContentsSpec::default()
+        },
+        // The walkthrough's donor: the one node that was patched.
+        instances: BTreeMap::from([(0, ContentsSpec { patched: true, ..ContentsSpec::default() })]),
+        updates: packages::updates(),
+        images: packages::images(),
         tags: BTreeMap::from([
             ("creationSource".to_owned(), "aksengine-k8s-agentpool1".to_owned()),
             ("poolName".to_owned(), "agentpool1".to_owned()),
         ]),
-        properties: Map::new(),
+        ..PoolSpec::named("k8s-agentpool1-26100436-vmss")
+    }
+}
+
+impl PoolSpec {
+    /// A pool that says nothing but its name.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            capacity: one(),
+            size: default_size(),
+            upgrade_policy: manual(),
+            image: default_image(),
+            custom_data: None,
+            user_data: None,
+            extensions: Vec::new(),
+            node_labels: BTreeMap::new(),
+            node_taints: Vec::new(),
+            contents: ContentsSpec::default(),
+            instances: BTreeMap::new(),
+            updates: Updates::default(),
+            images: Vec::new(),
+            tags: BTreeMap::new(),
+            properties: Map::new(),
+        }
+    }
+
+    /// Whether custom data or a script make nodes of its machines. An image without either joins by itself.
+    pub(crate) fn has_recipe(&self) -> bool {
+        self.custom_data.is_some()
+            || self.extensions.iter().any(|extension| extension.kind.to_ascii_lowercase().contains("customscript"))
     }
 }
 
@@ -399,6 +449,11 @@ impl WorldSpec {
                     pool.capacity
                 ));
             }
+            if let Some(number) = pool.instances.keys().find(|number| **number >= pool.capacity) {
+                return Err(format!(
+                    "pools[{index}].instances: there is no instance {number}, they are numbered from 0 to capacity less one"
+                ));
+            }
             if !["Manual", "Automatic", "Rolling"].contains(&pool.upgrade_policy.as_str()) {
                 return Err(format!(
                     "pools[{index}].upgradePolicy: `{}` is none of Manual, Automatic, Rolling",
@@ -429,6 +484,9 @@ mod tests {
             ("pools: [{name: '-x'}]\n", "pools[0].name"),
             ("pools: [{name: x, capacity: 5000}]\n", "pools[0].capacity"),
             ("pools: [{name: x, upgradePolicy: Never}]\n", "pools[0].upgradePolicy"),
+            ("pools: [{name: x, capacity: 2, instances: {2: {patched: true}}}]\n", "there is no instance 2"),
+            ("pools: [{name: x, contents: {kernl: 5}}]\n", "kernl"),
+            ("revokedTokens: [abcdef.0123456789abcdef]\n", "not the id of a bootstrap token"),
             ("profile: {snapshot: -1}\n", "snapshot"),
             ("addressPrefix: 10.0.0.0\n", "10.0.0.0"),
             ("pools: [{name: x, nodeTaints: [gpu]}]\n", "`gpu` is not a taint"),

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::boot::Facts;
 use super::profile::{Profile, When, seconds};
 
 /// A machine, of a scale set or standing alone.
@@ -26,6 +27,12 @@ pub(crate) struct Vm {
     pub(crate) script: bool,
     pub(crate) boots: u32,
     pub(crate) boot: Option<Boot>,
+    /// Why the kubelet of this boot does not get in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cannot_join: Option<String>,
+    /// Why its node does not become Ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) never_ready: Option<String>,
     /// What the guest last told the platform.
     pub(crate) health: Option<Value>,
     pub(crate) events: Events,
@@ -37,6 +44,15 @@ pub(crate) struct Boot {
     pub(crate) started: Timestamp,
     /// Name and end of each stage.
     pub(crate) stages: Vec<(String, Timestamp)>,
+    /// Images of the pool that were not on the disk.
+    #[serde(default)]
+    pub(crate) images_to_pull: u32,
+    /// Packages that had a newer version.
+    #[serde(default)]
+    pub(crate) packages_behind: u32,
+    /// It does not come to its end.
+    #[serde(default)]
+    pub(crate) hangs: bool,
 }
 
 impl Boot {
@@ -82,24 +98,31 @@ impl Power {
     }
 }
 
-/// Custom data that asks for nothing: kamino's no-op is base64 of `#cloud-config\n`.
-const NO_OP_CUSTOM_DATA: &str = "I2Nsb3VkLWNvbmZpZwo=";
-
 impl Vm {
     /// Power goes on at `now`: the stages of this boot and their ends.
-    pub(crate) fn power_on(&mut self, profile: &Profile, now: Timestamp) {
-        let first = self.boots == 0;
-        let works = |when| match when {
-            When::Always => true,
-            When::CustomData => first && self.custom_data.as_deref().is_some_and(|data| data != NO_OP_CUSTOM_DATA),
-            When::Script => first && self.script,
+    pub(crate) fn power_on(&mut self, profile: &Profile, now: Timestamp, facts: &Facts) {
+        let times = |when| match when {
+            When::Always => 1,
+            When::CustomData => u32::from(facts.custom_data),
+            When::Script => u32::from(facts.script),
+            When::Images => facts.images_to_pull,
+            When::Packages => facts.packages_behind,
+            When::Reboot => u32::from(facts.packages_behind > 0),
         };
         let mut at = now;
-        let stages = profile.boot.iter().filter(|stage| works(stage.when)).map(|stage| {
-            at += seconds(stage.seconds);
+        let stages = profile.boot.iter().filter(|stage| times(stage.when) > 0).map(|stage| {
+            at += seconds(stage.seconds * f64::from(times(stage.when)));
             (stage.name.clone(), at)
         });
-        self.boot = Some(Boot { started: now, stages: stages.collect() });
+        self.boot = Some(Boot {
+            started: now,
+            stages: stages.collect(),
+            images_to_pull: facts.images_to_pull,
+            packages_behind: facts.packages_behind,
+            hangs: facts.hangs,
+        });
+        self.cannot_join.clone_from(&facts.cannot_join);
+        self.never_ready.clone_from(&facts.never_ready);
         self.boots += 1;
         self.power = Power::Running;
         self.health = None;
@@ -119,7 +142,7 @@ impl Vm {
 
     /// Whether the last boot has come to its end.
     pub(crate) fn is_up(&self, now: Timestamp) -> bool {
-        self.power == Power::Running && self.boot.as_ref().is_some_and(|boot| boot.ends() <= now)
+        self.power == Power::Running && self.boot.as_ref().is_some_and(|boot| !boot.hangs && boot.ends() <= now)
     }
 
     /// The part of an instance view that tells of power and guest agent.
@@ -138,6 +161,7 @@ impl Vm {
 
 #[cfg(test)]
 mod tests {
+    use super::super::profile::Stage;
     use super::*;
 
     fn vm() -> Vm {
@@ -148,11 +172,13 @@ mod tests {
             address: Ipv4Addr::LOCALHOST,
             power: Power::Stopped,
             image: None,
-            custom_data: Some("I2Nsb3VkLWNvbmZpZwpydW5jbWQ6IFtdCg==".into()),
+            custom_data: None,
             user_data: None,
-            script: true,
+            script: false,
             boots: 0,
             boot: None,
+            cannot_join: None,
+            never_ready: None,
             health: None,
             events: Events::default(),
         }
@@ -163,25 +189,41 @@ mod tests {
     }
 
     #[test]
-    fn custom_data_and_script_cost_time_at_the_first_boot_only() {
+    fn a_stage_takes_place_when_there_is_a_reason_for_it() {
         let (profile, now) = (Profile::default(), Timestamp::UNIX_EPOCH);
         let mut vm = vm();
-        vm.power_on(&profile, now);
+        vm.power_on(&profile, now, &Facts { custom_data: true, script: true, ..Facts::default() });
         assert_eq!(stages(&vm), ["kernel", "network-online", "cloud-init", "script-extension", "kubelet"]);
         vm.power_off(Power::Stopped);
-        vm.power_on(&profile, now);
-        assert_eq!(stages(&vm), ["kernel", "network-online", "kubelet"]);
-    }
-
-    #[test]
-    fn no_op_custom_data_costs_nothing() {
-        let (profile, now) = (Profile::default(), Timestamp::UNIX_EPOCH);
-        let mut vm = vm();
-        vm.custom_data = Some(NO_OP_CUSTOM_DATA.into());
-        vm.script = false;
-        vm.power_on(&profile, now);
+        vm.power_on(&profile, now, &Facts::default());
         assert_eq!(stages(&vm), ["kernel", "network-online", "kubelet"]);
         assert!(!vm.is_up(now));
         assert!(vm.is_up(now + seconds(27.7)));
+    }
+
+    #[test]
+    fn catching_up_costs_by_the_piece_and_one_boot_more() {
+        let stage = |name: &str, seconds, when| Stage { name: name.to_owned(), seconds, when };
+        let boot = vec![
+            stage("pull", 4.0, When::Images),
+            stage("patches", 2.0, When::Packages),
+            stage("reboot", 30.0, When::Reboot),
+            stage("kubelet", 5.0, When::Always),
+        ];
+        let (profile, now) = (Profile { boot, ..Profile::default() }, Timestamp::UNIX_EPOCH);
+        let mut vm = vm();
+        vm.power_on(&profile, now, &Facts { images_to_pull: 3, packages_behind: 41, ..Facts::default() });
+        let ends = |vm: &Vm| vm.boot.as_ref().expect("a boot").ends().duration_since(now).as_secs();
+        assert_eq!(ends(&vm), 12 + 82 + 30 + 5);
+        vm.power_on(&profile, now, &Facts::default());
+        assert_eq!((stages(&vm), ends(&vm)), (vec!["kubelet"], 5));
+    }
+
+    #[test]
+    fn a_boot_that_hangs_is_never_up() {
+        let (profile, now) = (Profile::default(), Timestamp::UNIX_EPOCH);
+        let mut vm = vm();
+        vm.power_on(&profile, now, &Facts { hangs: true, ..Facts::default() });
+        assert!(!vm.is_up(now + seconds(1e6)));
     }
 }

@@ -1,0 +1,57 @@
+//! What a read-only inspection of a machine tells: the world answers for what `kilnd inspect` would find.
+
+use kiln_node_plan::{CustomData, Inspection, JoinCredential, SecretPlace};
+
+use crate::machines::MachineView;
+
+impl MachineView {
+    /// The inside of the machine. The bytes of its custom data are in the value, and not in its JSON.
+    pub fn inspection(&self) -> Inspection {
+        let contents = &*self.contents;
+        let custom_data = self.custom_data.clone().map_or_else(CustomData::absent, CustomData::found);
+        let unknown = || JoinCredential::Unknown { why: "no kubeconfig was found".to_owned() };
+        Inspection {
+            host_name: self.host_name().to_owned(),
+            vm_id: self.vm_id.clone(),
+            os_release: contents.os_release.clone(),
+            kernel: contents.kernel.clone(),
+            kubelet_version: contents.kubelet_version.clone(),
+            runtime_version: contents.runtime_version.clone(),
+            packages: contents.packages.clone(),
+            disk: contents.disk,
+            fstab: contents.fstab.clone(),
+            join_credential: contents.join_credential.clone().unwrap_or_else(unknown),
+            custom_data,
+            literal_host_names: contents.literal_host_names.clone(),
+            static_addresses: contents.static_addresses.clone(),
+            identity: contents.identity.keys().cloned().collect(),
+            first_boot_unit: contents.first_boot_unit.clone(),
+            cached_images: contents.cached_images.iter().cloned().collect(),
+            ancestry: contents.ancestry.clone(),
+            secrets: self.secrets(),
+        }
+    }
+
+    fn secrets(&self) -> Vec<SecretPlace> {
+        let place = |path: &str, kind: &str| SecretPlace { path: path.to_owned(), kind: kind.to_owned() };
+        let mut all = Vec::new();
+        match &self.contents.join_credential {
+            Some(JoinCredential::StaticClientCertificate { path }) => {
+                let key = path.strip_suffix(".crt").map_or_else(|| path.clone(), |stem| format!("{stem}.key"));
+                all.push(place(&key, "client key"));
+            }
+            Some(JoinCredential::BootstrapToken { .. }) => {
+                all.push(place("/var/lib/kubelet/bootstrap-kubeconfig", "bootstrap token"));
+            }
+            Some(JoinCredential::ExecPlugin { .. } | JoinCredential::Unknown { .. }) | None => {}
+        }
+        if self.contents.identity.contains_key("kubelet-pki") {
+            all.push(place("/var/lib/kubelet/pki", "kubelet's certificate"));
+        }
+        if self.custom_data.is_some() {
+            all.push(place("/var/lib/cloud/instance/user-data.txt", "custom data"));
+        }
+        all.extend(self.contents.secrets.iter().cloned());
+        all
+    }
+}
