@@ -1,9 +1,11 @@
 //! The prototype operation, decided purely.
 
 pub mod action;
+pub mod back;
 pub mod cost;
 pub mod decide;
 pub mod diff;
+pub mod donor;
 pub mod history;
 pub mod journal;
 mod judge;

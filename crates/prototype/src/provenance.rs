@@ -5,7 +5,7 @@ mod tags;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
-use kiln_cloud::{Tags, VersionNumber};
+use kiln_cloud::{ImageVersion, Tags, VersionNumber};
 use kiln_node_plan::Inspection;
 use serde::Serialize;
 
@@ -131,6 +131,19 @@ impl Provenance {
     }
 }
 
+/// A version and all that it descends from, as far as tags tell: the nearest first.
+pub fn lineage(version: &VersionNumber, versions: &[ImageVersion]) -> Vec<VersionNumber> {
+    let mut line = vec![version.clone()];
+    let mut at = 0;
+    while let Some(number) = line.get(at) {
+        let known = versions.iter().find(|version| version.number == *number);
+        let before = known.map(|version| Provenance::read(&version.tags).ancestors).unwrap_or_default();
+        line.extend(before.into_iter().filter(|number| !line.contains(number)).collect::<Vec<_>>());
+        at += 1;
+    }
+    line
+}
+
 /// The value of a tag. Names of tags have no case, and an emptied tag is as good as none.
 pub fn value<'a>(tags: &'a Tags, name: &str) -> Option<&'a str> {
     let exact = tags.get(name);
@@ -217,6 +230,18 @@ mod tests {
         let read = Provenance::read(&tags).ancestors;
         assert_eq!(read.len(), 23);
         assert_eq!(read, many[..23]);
+    }
+
+    #[test]
+    fn a_line_of_descent_goes_on_where_a_tag_was_cut_and_ends_in_a_circle() {
+        let with = |number: &str, ancestors: &str| ImageVersion {
+            tags: Tags::from([(ANCESTORS_TAG.to_owned(), ancestors.to_owned())]),
+            ..crate::sample::version(number)
+        };
+        let versions = [with("3.0.0", "2.0.0"), with("2.0.0", "1.0.0"), with("1.0.0", "3.0.0")];
+        let line = lineage(&version("3.0.0"), &versions);
+        assert_eq!(line, [version("3.0.0"), version("2.0.0"), version("1.0.0")]);
+        assert_eq!(lineage(&version("9.0.0"), &versions), [version("9.0.0")]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use kiln_cloud::{
 };
 use kiln_node_plan::{CustomData, DiskUse, FirstBootUnit, Inspection, JoinCredential, SecretBytes, parse_fstab};
 
+use crate::donor::NodeFacts;
 use crate::names;
 use crate::node_name::node_of;
 
@@ -158,5 +159,22 @@ pub(crate) fn inspection() -> Inspection {
         cached_images: vec!["pause:3.2".into()],
         ancestry: Vec::new(),
         secrets: Vec::new(),
+    }
+}
+
+pub(crate) fn node(id: u32) -> NodeFacts {
+    NodeFacts {
+        name: node_of(&pool().name, &id.to_string().parse().unwrap()).unwrap(),
+        provider_id: Some(format!("azure:///{}/{id}", pool().name)),
+        labels: tags([("kubernetes.io/role", "agent"), ("kubernetes.azure.com/cluster", GROUP)]),
+        annotations: tags([("last-patch", "2026-11-15T03:00:00Z")]),
+        ready: true,
+        ready_since: Some("2026-11-15T04:00:00Z".parse().unwrap()),
+        heartbeat: Some("2026-11-15T10:00:00Z".parse().unwrap()),
+        kernel: "5.4.0-1036-azure".into(),
+        kubelet: "v1.19.6".into(),
+        os_image: "Ubuntu 18.04.5 LTS".into(),
+        runtime: "containerd://1.4.3".into(),
+        ..NodeFacts::default()
     }
 }
