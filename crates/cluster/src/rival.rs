@@ -50,8 +50,13 @@ impl Cluster {
         let every = ListParams::default();
         let crons: Api<CronJob> = Api::all(self.client.clone());
         let jobs: Api<Job> = Api::all(self.client.clone());
-        let mut found = self.list_all("list CronJobs", &crons, &every, |cron| Ok(of_cron(cron))).await?;
-        found.extend(self.list_all("list Jobs", &jobs, &every, |job| Ok(of_job(job))).await?);
+        let known = |listed: Result<Vec<Rival>, Error>| match listed {
+            // A server that does not know the kind runs none of it.
+            Err(error) if error.not_found() => Ok(Vec::new()),
+            listed => listed,
+        };
+        let mut found = known(self.list_all("list CronJobs", &crons, &every, |cron| Ok(of_cron(cron))).await)?;
+        found.extend(known(self.list_all("list Jobs", &jobs, &every, |job| Ok(of_job(job))).await)?);
         found.sort();
         Ok(found)
     }

@@ -186,7 +186,8 @@ impl World {
         let key = key(rest[0], namespace, name);
         match (method.as_str(), rest.get(2).copied()) {
             ("POST", Some("eviction")) => self.evict(&key, &asked.body["deleteOptions"]),
-            ("DELETE", None) => self.evict(&key, &asked.body),
+            ("DELETE", None) if rest[0] == "pods" => self.evict(&key, &asked.body),
+            ("DELETE", None) => self.delete(&key, &asked.body),
             ("GET", None) if asked.path.contains("watch=true") => {
                 let wanted = asked
                     .path
@@ -242,8 +243,22 @@ impl World {
         }
         self.revision += 1;
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        if new && object["metadata"]["uid"].is_null() {
+            object["metadata"]["uid"] = json!(format!("uid-{}", self.revision));
+        }
         self.objects.insert(key.to_owned(), object.clone());
         (if new { 201 } else { 200 }, object)
+    }
+
+    /// An object that nobody runs is gone at once.
+    fn delete(&mut self, key: &str, options: &Value) -> (u16, Value) {
+        let Some(object) = self.objects.get(key) else { return (404, status(404, "NotFound", "not found")) };
+        let uid = &options["preconditions"]["uid"];
+        if !uid.is_null() && *uid != object["metadata"]["uid"] {
+            return (409, status(409, "Conflict", "the UID in the precondition does not match"));
+        }
+        self.objects.remove(key);
+        (200, json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 200}))
     }
 
     fn evict(&mut self, key: &str, options: &Value) -> (u16, Value) {
