@@ -58,6 +58,12 @@ impl CustomData {
         }
     }
 
+    /// The same as its JSON tells it.
+    #[must_use]
+    pub fn without_bytes(self) -> Self {
+        Self { bytes: None, ..self }
+    }
+
     /// Whether there was any.
     pub fn present(&self) -> bool {
         self.present

@@ -136,11 +136,8 @@ fn find(world: &World, machine: &str) -> Result<String, ControlError> {
 }
 
 fn request(world: &mut World, method: Method, id: &ResourceId, body: &Value) -> Result<(), ControlError> {
-    let refused = |error: ArmError| ControlError::Refused {
-        target: id.to_string(),
-        code: error.code,
-        message: error.message,
-    };
+    let refused =
+        |error: ArmError| ControlError::Refused { target: id.to_string(), code: error.code, message: error.message };
     let caller = Principal { actions: vec!["*".to_owned()], ..Principal::default() };
     let call = Call { method, body: body.as_object().cloned().unwrap_or_default(), caller, ..Call::default() };
     route::resource(world, &call, id).map(drop).map_err(refused)

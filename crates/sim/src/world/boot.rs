@@ -73,7 +73,8 @@ pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> Facts {
         contents.join_credential = Some(brought.unwrap_or_else(default_credential));
     }
     if let Some(data) = custom_data {
-        contents.custom_data = CustomData::found(SecretBytes::new(STANDARD.decode(data).unwrap_or_default()));
+        let bytes = SecretBytes::new(STANDARD.decode(data).unwrap_or_else(|_| data.as_bytes().to_vec()));
+        contents.custom_data = CustomData::found(bytes).without_bytes();
     }
     let (images_to_pull, packages_behind) =
         machine.pool.map_or((0, 0), |pool| (contents.to_pull(pool), contents.behind(pool)));
