@@ -1,5 +1,6 @@
 //! The edge against a real API server.
 
+mod around;
 mod budget;
 #[path = "../common/mod.rs"]
 mod common;

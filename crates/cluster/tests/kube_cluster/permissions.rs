@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use control_plane::{ControlPlane, Identity, unique};
-use kiln_cloud::PoolName;
+use kiln_cloud::{ImageSource, PoolName};
 use kiln_cluster::drain::{DrainError, DrainOptions, Flags};
 use kiln_cluster::rbac::{PERMISSIONS, Permission, Scope};
 use kiln_cluster::{
-    Cluster, Error, EventKind, HoldWhat, JournalStore, Namespace, NodeEvent, NodeName, PoolLease, ReadyWhen,
+    Cluster, Error, EventKind, FactsStore, HoldWhat, Inspector, JournalStore, Namespace, NodeEvent, NodeName,
+    OriginalRecipe, OriginalStore, PodInspector, PoolLease, ReadyWhen,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -99,6 +100,25 @@ impl User {
         JournalStore::new(&self.cluster, &self.namespace, &pool, self.name.parse().unwrap())
     }
 
+    fn originals(&self) -> OriginalStore {
+        OriginalStore::new(&self.cluster, &self.namespace, &"pool".parse().unwrap())
+    }
+
+    fn facts(&self) -> FactsStore<String> {
+        FactsStore::new(&self.cluster, &self.namespace, &"pool".parse().unwrap())
+    }
+
+    /// Looks into a node whose kubelet leaves custom data too.
+    async fn inspect(&self) -> Result<(), Error> {
+        let name = self.real.simulated_node(&format!("{}-inspected", self.name)).await;
+        let node = self.real.cluster.node(&name).await.unwrap();
+        let kubelet = self.real.play_tasks(&self.name);
+        let inspector = PodInspector::new(&self.cluster, &self.namespace, "example.invalid/kilnd").within(LONG);
+        let found = inspector.inspect(&node, &self.name.parse().unwrap()).await;
+        drop(kubelet);
+        found.map(drop)
+    }
+
     /// Drains a node with one pod of a class.
     async fn drain(&self, kind: &str, class: &str, flags: Flags) -> Result<(), Error> {
         let node = self.node(kind).await;
@@ -154,6 +174,17 @@ impl User {
                 lease.renew().await?;
                 lease.give_up().await
             }
+            ("cronjobs" | "jobs", "list") => self.cluster.rivals().await.map(drop),
+            ("configmaps", "list") => self.facts().list().await.map(drop),
+            ("configmaps", "delete") => self.facts().delete(&"2026.11.15".parse().unwrap()).await,
+            ("pods", "get" | "create") | ("secrets", "delete") => self.inspect().await,
+            ("secrets", "get") => self.originals().load().await.map(drop),
+            ("secrets", "create") => {
+                let image = ImageSource::Other("/subscriptions/s/x".to_owned());
+                let (extensions, custom_data) = (Vec::new(), None);
+                let recipe = OriginalRecipe { image, extensions, custom_data, saved_by: owner };
+                self.originals().save(&recipe).await.map(drop)
+            }
             ("configmaps", "get") => self.journal().load().await.map(drop),
             ("configmaps", "create") => {
                 let mut journal = self.journal().load().await?;
@@ -180,6 +211,9 @@ async fn without_any_single_permission_what_needs_it_fails_and_says_so() {
         assert!(error.permission(), "{}: {text}", permission.needed_to);
         let words = format!("cannot {} resource \"{}\"", permission.verb, permission.resource);
         assert!(text.contains(&words), "{}: `{text}` does not say `{words}`", permission.needed_to);
+        let answers = user.cluster.access(&user.namespace, &PERMISSIONS).await.unwrap();
+        let missing: Vec<_> = answers.iter().filter(|row| !row.allowed).map(|row| row.permission).collect();
+        assert_eq!(missing, [*permission], "the server says beforehand what is missing");
     }
 }
 

@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use control_plane::{ControlPlane, Options};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kiln_cluster::{Cluster, ClusterOptions, NodeName, Spread, WallClock, connect};
+use kiln_cluster::{
+    Cluster, ClusterOptions, NodeName, RESULT_ANNOTATION, RESULT_KEY, SECRET_RESULT_ANNOTATION, SECRET_RESULT_KEY,
+    SIMULATED_ANNOTATION, Spread, TASK_LABEL, WallClock, connect,
+};
+use kiln_node_plan::JoinCredential;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{DynamicObject, GroupVersionKind};
@@ -74,6 +78,16 @@ impl Real {
         name.parse().unwrap()
     }
 
+    /// A node whose inside is played.
+    pub(crate) async fn simulated_node(&self, name: &str) -> NodeName {
+        let annotations = json!({(SIMULATED_ANNOTATION): "true"});
+        self.create(
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": annotations}}),
+        )
+        .await;
+        name.parse().unwrap()
+    }
+
     pub(crate) fn nodes(&self) -> Api<Node> {
         Api::all(self.client.clone())
     }
@@ -133,9 +147,54 @@ impl Real {
         }))
     }
 
+    /// Does what the pods of tasks are made for: writes what they found, and lets them succeed.
+    pub(crate) fn play_tasks(&self, namespace: &str) -> Kubelet {
+        let (real, namespace) = (self.clone(), namespace.to_owned());
+        Kubelet(tokio::spawn(async move {
+            let pods = real.pods(&namespace);
+            loop {
+                let found = pods.list(&ListParams::default().labels(TASK_LABEL)).await;
+                for pod in found.map(|list| list.items).unwrap_or_default() {
+                    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+                    if matches!(phase, Some("Pending")) {
+                        real.play_task(&namespace, &pod).await;
+                    }
+                }
+                sleep(Duration::from_millis(100)).await;
+            }
+        }))
+    }
+
+    async fn play_task(&self, namespace: &str, pod: &Pod) {
+        let annotation = |key: &str| pod.metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
+        let meta = |name: &str| json!({"namespace": namespace, "name": name});
+        if let Some(name) = annotation(RESULT_ANNOTATION) {
+            let data = json!({(RESULT_KEY): findings().to_string()});
+            self.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(&name), "data": data})).await;
+        }
+        if let Some(name) = annotation(SECRET_RESULT_ANNOTATION) {
+            let data = json!({(SECRET_RESULT_KEY): "abc"});
+            self.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta(&name), "stringData": data}))
+                .await;
+        }
+        let ended = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+        let name = pod.metadata.name.as_deref().unwrap();
+        let _ = self.pods(namespace).patch_status(name, &PatchParams::default(), &ended).await;
+    }
+
     pub(crate) async fn is_cordoned(&self, node: &NodeName) -> bool {
         self.cluster.node(node).await.unwrap().cordoned
     }
+}
+
+/// What a pod found that looked into a node; the hash is that of `abc`.
+fn findings() -> Value {
+    json!({
+        "hostName": "n", "vmId": "v", "osRelease": "Ubuntu", "kernel": "5.4", "kubeletVersion": "v1.33.0",
+        "runtimeVersion": "containerd://2", "packages": {"bash": "5"}, "disk": {"sizeBytes": 10, "usedBytes": 3}, "fstab": [],
+        "joinCredential": JoinCredential::StaticClientCertificate { path: "/c".to_owned() },
+        "customData": {"present": true, "size": 3, "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+    })
 }
 
 /// What became of a pod.
