@@ -6,8 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use kiln_cloud::{ErrorClass, OperationHandle};
 
 use crate::action::Action;
-use crate::journal::{Event, Memo, Outcome, Run, StepFailure};
+use crate::journal::{Event, Memo, Outcome, Output, Run, StepFailure};
 use crate::judge::{self, Verdict};
+use crate::names::RUN_TAG;
 use crate::observed::{Fact, Observed};
 use crate::step::{Held, Step};
 
@@ -88,6 +89,9 @@ const TRIES_FORWARD: usize = 8;
 /// needs a person.
 const TRIES_TO_RELEASE: usize = 12;
 
+/// Acts that report success and have not happened: kamino goes round five times.
+const ROUNDS: u32 = 5;
+
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
@@ -97,47 +101,97 @@ pub fn next(run: &Run, observed: &Observed, now: Timestamp) -> Decision {
         return Decision::Done(outcome.clone());
     }
     let Some(step) = current(run) else { return Decision::Record(Event::Closed { outcome: outcome(run) }) };
-    let progress = run.step(step);
-    if let Some(handle) = progress.and_then(|progress| progress.handle.clone()) {
-        return Decision::Wait(Wait::Operation { step, handle });
-    }
-    let failures = progress.map_or(&[][..], |progress| &progress.failures[progress.excused..]);
-    if let Some((at, failure)) = failures.last() {
-        if step.gives_back().is_some() && failures.len() >= TRIES_TO_RELEASE {
-            return Decision::Stuck(stuck(run, step, failure.message.clone()));
-        }
-        let due = *at + SignedDuration::try_from(pause(failure.class, failures.len())).unwrap_or(SignedDuration::MAX);
-        if let Ok(pause) = Duration::try_from(due.duration_since(now))
-            && !pause.is_zero()
-        {
-            let why = format!("try again after: {failure}");
-            return Decision::Wait(Wait::For { step, pause, why });
-        }
-    }
-    let missing: Vec<Fact> = judge::needs(step).iter().copied().filter(|fact| !observed.knows(*fact)).collect();
-    if !missing.is_empty() {
-        return Decision::Look(missing);
+    if let Some(waits) = operation(run, step, now).or_else(|| after_failure(run, step, now)) {
+        return waits;
     }
     match judge::judge(step, run, observed) {
-        Verdict::Done(output) => Decision::Record(Event::Succeeded { step, output }),
-        Verdict::Act(action, memo) => match step.gives_back() {
-            Some(held) => Decision::Release { held, action },
-            None => Decision::Run { step, action, memo },
-        },
-        Verdict::Poll { pause, why, patience } => {
-            if now.duration_since(run.last) < SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX) {
+        Err(fact) => Decision::Look(vec![fact]),
+        Ok(Verdict::Done(output)) => Decision::Record(Event::Succeeded { step, output }),
+        Ok(Verdict::Act(action, memo)) => act(run, step, action, memo, now),
+        Ok(Verdict::Poll { pause, why, patience }) => {
+            if now.duration_since(run.last) < signed(patience) {
                 return Decision::Wait(Wait::For { step, pause, why });
             }
             let reason = format!("{why}, for {} min now", patience.as_secs() / 60);
-            if step.gives_back().is_some() {
-                return Decision::Stuck(stuck(run, step, reason));
+            if step == Step::AwaitTrial {
+                return Decision::Record(Event::Succeeded { step, output: Some(Output::Bad(reason)) });
             }
-            let failure = StepFailure { class: ErrorClass::Unexpected, message: reason };
-            Decision::Record(Event::Failed { step, failure, for_good: true })
+            impossible(run, step, reason)
         }
-        Verdict::Fail(failure) => Decision::Record(Event::Failed { step, failure, for_good: true }),
-        Verdict::Refuse(reasons) => Decision::Refuse(reasons),
+        Ok(Verdict::Fail(failure)) => Decision::Record(Event::Failed { step, failure, for_good: true }),
+        Ok(Verdict::Refuse(reasons)) => Decision::Refuse(reasons),
     }
+}
+
+/// A handle is a hint: one that says nothing for too long is let go, and the thing itself is read.
+fn operation(run: &Run, step: Step, now: Timestamp) -> Option<Decision> {
+    let handle = run.step(step)?.handle.clone()?;
+    let waits = now.duration_since(run.last) < signed(judge::patience(step));
+    waits.then_some(Decision::Wait(Wait::Operation { step, handle }))
+}
+
+/// What is due after a failure.
+fn after_failure(run: &Run, step: Step, now: Timestamp) -> Option<Decision> {
+    let progress = run.step(step)?;
+    let failures = &progress.failures[progress.excused..];
+    let (at, failure) = failures.last()?;
+    if step.gives_back().is_some() && failures.len() >= TRIES_TO_RELEASE {
+        return Some(Decision::Stuck(stuck(run, step, failure.message.clone())));
+    }
+    wait_until(*at + signed(pause(failure.class, failures.len())), step, format!("try again after: {failure}"), now)
+}
+
+/// An act, unless it was done already and did not change anything.
+fn act(run: &Run, step: Step, action: Action, memo: Option<Memo>, now: Timestamp) -> Decision {
+    let repeats =
+        run.step(step).and_then(|progress| progress.repeats.filter(|_| progress.is_repeated_by(memo.as_ref())));
+    if let Some((rounds, at)) = repeats {
+        if rounds >= ROUNDS {
+            return impossible(run, step, format!("step {step} was done {rounds} times without effect"));
+        }
+        // What was just deleted may still be shown.
+        let why = format!("step {step} has had no effect yet");
+        let due = at + signed(pause(ErrorClass::Transient, rounds as usize));
+        if let Some(wait) = wait_until(due, step, why, now) {
+            return wait;
+        }
+    }
+    match step.gives_back() {
+        Some(held) => Decision::Release { held, action },
+        None => Decision::Run { step, action, memo },
+    }
+}
+
+fn impossible(run: &Run, step: Step, reason: String) -> Decision {
+    if step.gives_back().is_some() {
+        return Decision::Stuck(stuck(run, step, reason));
+    }
+    let failure = StepFailure::new(ErrorClass::Unexpected, reason);
+    Decision::Record(Event::Failed { step, failure, for_good: true })
+}
+
+fn wait_until(due: Timestamp, step: Step, why: String, now: Timestamp) -> Option<Decision> {
+    let pause = Duration::try_from(due.duration_since(now)).ok().filter(|pause| !pause.is_zero())?;
+    Some(Decision::Wait(Wait::For { step, pause, why }))
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+/// What to write down after an act that the cloud took. Nothing where the effect is read back.
+pub fn acted(step: Step, handle: Option<OperationHandle>) -> Option<Event> {
+    match handle {
+        Some(handle) => Some(Event::Accepted { step, handle }),
+        None if step.is_taken_at_its_word() => Some(Event::Succeeded { step, output: None }),
+        None => None,
+    }
+}
+
+/// What to write down when the operation of a step has ended well. Nothing where the effect is read back: then the run lets go of the handle.
+pub fn settled(run: &mut Run, step: Step) -> Option<Event> {
+    run.settle(step);
+    step.is_taken_at_its_word().then_some(Event::Succeeded { step, output: None })
 }
 
 /// What to write down when an act or a reading of a step did not work.
@@ -146,7 +200,7 @@ pub fn failed(run: &Run, step: Step, failure: StepFailure) -> Event {
     let tries = if step.comes_before_the_copy() { TRIES_IN_BRACKET } else { TRIES_FORWARD };
     // What gives back is tried until a person has to help, whatever the error says.
     let for_good = step.gives_back().is_none() && (!is_worth_another_try(failure.class) || before + 1 >= tries);
-    Event::Failed { step, failure, for_good }
+    Event::Failed { step, failure: failure.shortened(), for_good }
 }
 
 /// A precondition that does not hold, or a thing that is gone: the next reading tells what is so now. A storage kind that the region lacks has
@@ -167,10 +221,10 @@ fn pause(class: ErrorClass, failures: usize) -> Duration {
 
 /// The step that is at hand; none when the run has nothing left to do.
 pub fn current(run: &Run) -> Option<Step> {
-    if run.failed.is_some() {
-        if is_condemned(run) && !run.is_done(Step::Condemn) && !run.is_given_up(Step::Condemn) {
-            return Some(Step::Condemn);
-        }
+    if run.condemned().is_some() && !run.is_done(Step::Condemn) && !run.is_given_up(Step::Condemn) {
+        return Some(Step::Condemn);
+    }
+    if run.condemned().is_some() || run.failed.is_some() {
         return run.held().first().map(|held| held.given_back_by());
     }
     Step::ALL.into_iter().find(|step| !run.is_done(*step) && applies(run, *step))
@@ -190,18 +244,13 @@ fn applies(run: &Run, step: Step) -> bool {
     }
 }
 
-/// Whether the canary itself spoke against the version, and not the cloud that should have made the canary.
-fn is_condemned(run: &Run) -> bool {
-    run.failed
-        .as_ref()
-        .is_some_and(|(step, failure)| *step == Step::AwaitTrial && failure.class == ErrorClass::Unexpected)
-}
-
 fn outcome(run: &Run) -> Outcome {
     let version = run.header.version.clone();
+    if let Some(reason) = run.condemned() {
+        return Outcome::Condemned { version, reason: reason.to_owned() };
+    }
     match &run.failed {
         None => Outcome::Completed { version },
-        Some((_, failure)) if is_condemned(run) => Outcome::Condemned { version, reason: failure.message.clone() },
         Some((step, failure)) => Outcome::Failed { step: *step, failure: failure.clone() },
     }
 }
@@ -219,6 +268,9 @@ fn stuck(run: &Run, step: Step, reason: String) -> Stuck {
             "see why kubelet on {} does not report (its serial console), repair or delete the node; then \
              `kiln prototype resume`",
             donor.node
+        ),
+        Step::Disclaim => format!(
+            "empty the tag {RUN_TAG} of {pool} by hand, or give back the permission to write it; then `kiln prototype resume`"
         ),
         Step::DropTrial => format!("delete scale set {} by hand; then `kiln prototype resume`", run.header.trial),
         _ => "mend what the message names; then `kiln prototype resume`".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
-use kiln_cloud::{ErrorClass, OperationHandle, Protection, VersionNumber};
+use kiln_cloud::{ErrorClass, OperationHandle, Protection, Revision, VersionNumber};
 use serde::{Deserialize, Serialize};
 
 use crate::run::{Header, RunId};
@@ -84,8 +84,15 @@ pub enum Memo {
     Protection(Protection),
     /// The boot that the node was in.
     Boot(Option<String>),
-    /// How many instances the pool wanted.
-    Capacity(u32),
+    /// How many instances the pool wanted, and what it was when it was read.
+    Capacity {
+        /// So many.
+        instances: u32,
+        /// The mark of that reading.
+        revision: Option<Revision>,
+    },
+    /// What goes away, where a step may have to remove several things one after the other.
+    Target(String),
 }
 
 /// What later steps need.
@@ -94,6 +101,8 @@ pub enum Memo {
 pub enum Output {
     /// How much there is to do.
     Route(Route),
+    /// The canary spoke against the version, for this reason.
+    Bad(String),
     /// A sentence for the history.
     Said(String),
 }
@@ -120,6 +129,24 @@ pub struct StepFailure {
     pub message: String,
 }
 
+/// Clouds say a lot when they fail. A journal has to hold every failure of a run, and whoever reads it the first sentences.
+const LONGEST_MESSAGE: usize = 600;
+
+impl StepFailure {
+    /// A failure, with as much of its sentence as a journal keeps.
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into() }.shortened()
+    }
+
+    pub(crate) fn shortened(mut self) -> Self {
+        if let Some((end, _)) = self.message.char_indices().nth(LONGEST_MESSAGE) {
+            self.message.truncate(end);
+            self.message.push('…');
+        }
+        self
+    }
+}
+
 impl fmt::Display for StepFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -135,7 +162,7 @@ pub enum Outcome {
         /// The version.
         version: VersionNumber,
     },
-    /// Everything is given back, and the pool makes nodes as it did.
+    /// Everything is given back. New nodes are made as before, or from the new version where the step comes after `include`.
     Failed {
         /// The step.
         step: Step,
@@ -158,10 +185,14 @@ pub struct Progress {
     pub began: Option<Timestamp>,
     /// How often it was begun.
     pub attempts: u32,
-    /// The memo of the first time: what was so before any act of ours.
+    /// How often it was begun for the same thing with nothing going wrong, and when last: an act that reports success and has not happened.
+    pub repeats: Option<(u32, Timestamp)>,
+    /// What was so before. Of the protection this is the time before any act of ours, of all else the time before the last.
     pub memo: Option<Memo>,
     /// The operation that goes on.
     pub handle: Option<OperationHandle>,
+    /// The last act was refused because the thing was not what was read: it certainly did not happen.
+    pub refused: bool,
     /// What went wrong, oldest first.
     pub failures: Vec<(Timestamp, StepFailure)>,
     /// There is no further try.
@@ -170,6 +201,31 @@ pub struct Progress {
     pub excused: usize,
     /// When it was done, and what it gave.
     pub done: Option<(Timestamp, Option<Output>)>,
+}
+
+impl Progress {
+    /// Whether an act with this memo is the last one again. Another target, or none, is another thing to do.
+    pub(crate) fn is_repeated_by(&self, memo: Option<&Memo>) -> bool {
+        match (&self.memo, memo) {
+            (Some(Memo::Target(before)), Some(Memo::Target(now))) => before == now,
+            (Some(Memo::Target(_)), _) | (_, Some(Memo::Target(_))) => false,
+            _ => true,
+        }
+    }
+
+    fn start(&mut self, at: Timestamp, memo: Option<&Memo>) {
+        self.began.get_or_insert(at);
+        self.attempts += 1;
+        self.refused = false;
+        let same = self.is_repeated_by(memo);
+        let before = self.repeats.filter(|_| same).map_or(0, |(count, _)| count);
+        self.repeats = Some((before + 1, at));
+        match (&self.memo, memo) {
+            (Some(Memo::Target(_)), None) => self.memo = None,
+            (Some(Memo::Protection(_)), _) | (_, None) => {}
+            (_, Some(memo)) => self.memo = Some(memo.clone()),
+        }
+    }
 }
 
 /// A run as its journal tells it.
@@ -182,6 +238,8 @@ pub struct Run {
     steps: BTreeMap<Step, Progress>,
     /// When something happened last: patience counts from here.
     pub last: Timestamp,
+    /// Who carries the run has just done the step before this one, so that its outcome need not be read again.
+    pub(crate) in_stride: bool,
     /// The step that failed for good, and why.
     pub failed: Option<(Step, StepFailure)>,
     /// How it ended.
@@ -218,6 +276,10 @@ impl Run {
             let run = runs.iter_mut().find(|run| run.id == entry.run);
             run.ok_or_else(|| BadJournal::NotOpened(entry.run.clone()))?.note(entry.at, &entry.event);
         }
+        // Whoever replays has not seen what happened.
+        for run in &mut runs {
+            run.in_stride = false;
+        }
         Ok(runs)
     }
 
@@ -227,7 +289,7 @@ impl Run {
             return Err(BadJournal::Schema { run: id, schema: header.schema, known: crate::run::SCHEMA });
         }
         let last = header.started;
-        Ok(Self { id, header, steps: BTreeMap::new(), last, failed: None, closed: None })
+        Ok(Self { id, header, steps: BTreeMap::new(), last, in_stride: false, failed: None, closed: None })
     }
 
     /// Takes in what happened.
@@ -236,27 +298,28 @@ impl Run {
         match event {
             Event::Opened { .. } => {}
             Event::Resumed { .. } => {
-                self.steps.values_mut().for_each(|progress| progress.excused = progress.failures.len());
-            }
-            Event::Started { step, memo } => {
-                let progress = self.steps.entry(*step).or_default();
-                progress.began.get_or_insert(at);
-                progress.attempts += 1;
-                if progress.memo.is_none() {
-                    progress.memo.clone_from(memo);
+                self.in_stride = false;
+                for progress in self.steps.values_mut() {
+                    progress.excused = progress.failures.len();
+                    progress.repeats = None;
                 }
             }
+            Event::Started { step, memo } => self.steps.entry(*step).or_default().start(at, memo.as_ref()),
             Event::Accepted { step, handle } => {
                 self.steps.entry(*step).or_default().handle = Some(handle.clone());
             }
             Event::Succeeded { step, output } => {
+                self.in_stride = true;
                 let progress = self.steps.entry(*step).or_default();
                 progress.handle = None;
                 progress.done = Some((at, output.clone()));
             }
             Event::Failed { step, failure, for_good } => {
+                self.in_stride = false;
                 let progress = self.steps.entry(*step).or_default();
                 progress.handle = None;
+                progress.repeats = None;
+                progress.refused |= failure.class == ErrorClass::Precondition;
                 progress.failures.push((at, failure.clone()));
                 progress.given_up |= *for_good;
                 if *for_good && self.failed.is_none() {
@@ -308,6 +371,14 @@ impl Run {
         match self.steps.get(&Step::Survey).and_then(|progress| progress.done.as_ref()) {
             Some((_, Some(Output::Route(route)))) => *route,
             _ => Route::WholeWay,
+        }
+    }
+
+    /// What the canary said against the version.
+    pub fn condemned(&self) -> Option<&str> {
+        match self.steps.get(&Step::AwaitTrial)?.done.as_ref()? {
+            (_, Some(Output::Bad(reason))) => Some(reason),
+            _ => None,
         }
     }
 

@@ -1,15 +1,22 @@
 //! What each step makes of what was read: done, to be done, or impossible. One function per step, and none of them acts.
+//!
+//! A function reads what it needs and no more: a fact that is missing is asked for. While the run is in its stride, that is when the same
+//! process did the step before and nothing went wrong since, a step that cannot hurt acts without reading what it can know; after a crash or
+//! a failure every step looks first.
 
 mod bracket;
 mod forward;
 mod prepare;
+mod switch;
 
 use std::time::Duration;
 
-use kiln_cloud::{ErrorClass, ImageVersion, Pool};
+use kiln_cloud::{ErrorClass, ImageVersion, Pool, Revision, VersionNumber};
 
 use crate::action::Action;
+use crate::history;
 use crate::journal::{Memo, Output, Run, StepFailure};
+use crate::names::RUN_TAG;
 use crate::observed::{Fact, Observed};
 use crate::step::Step;
 
@@ -35,8 +42,14 @@ pub(crate) enum Verdict {
     Refuse(Vec<String>),
 }
 
+/// A verdict, or what has to be read for one.
+pub(crate) type Judged = Result<Verdict, Fact>;
+
 /// How long a thing that changes by itself is given: longer than any such change was seen to take.
 const PATIENCE: Duration = Duration::from_hours(1);
+
+/// Three and a half times the longest that kamino's log shows for one version.
+const PUBLISH_PATIENCE: Duration = Duration::from_hours(6);
 
 impl Verdict {
     fn done() -> Self {
@@ -51,8 +64,13 @@ impl Verdict {
         Self::Act(action, None)
     }
 
+    /// Removes a version, with its number written down: the step may have several to remove.
+    fn delete(number: &VersionNumber) -> Self {
+        Self::Act(Action::DeleteVersion(number.clone()), Some(Memo::Target(number.to_string())))
+    }
+
     fn fail(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self::Fail(StepFailure { class, message: message.into() })
+        Self::Fail(StepFailure::new(class, message))
     }
 
     fn poll(why: impl Into<String>) -> Self {
@@ -60,34 +78,14 @@ impl Verdict {
     }
 }
 
-/// What has to be read before a step is judged.
-pub(crate) fn needs(step: Step) -> &'static [Fact] {
-    match step {
-        Step::Preflight => &[Fact::Refusals],
-        Step::Claim | Step::Model | Step::StripData | Step::StripScripts | Step::AddNodes | Step::Disclaim => {
-            &[Fact::Pool]
-        }
-        Step::SaveRecipe => &[Fact::Pool, Fact::Saved],
-        Step::Gallery => &[Fact::Gallery],
-        Step::Line | Step::Condemn => &[Fact::Line],
-        Step::ClearFailed | Step::Include => &[Fact::Versions],
-        Step::Survey => &[Fact::Line, Fact::Versions, Fact::Capture],
-        Step::HoldNode | Step::ReleaseNode => &[Fact::Node],
-        Step::Protect | Step::Start | Step::Unprotect => &[Fact::Instance],
-        Step::Drain | Step::FirstBoot => &[],
-        Step::PowerOff | Step::AwaitReady => &[Fact::Instance, Fact::Node],
-        Step::Capture => &[Fact::Capture, Fact::Instance],
-        Step::Publish => &[Fact::Versions, Fact::Capture],
-        Step::DropCapture => &[Fact::Capture],
-        Step::Try => &[Fact::Versions, Fact::Trial],
-        Step::AwaitTrial | Step::DropTrial => &[Fact::Trial],
-        Step::Prune => &[Fact::Pool, Fact::Versions, Fact::Instances],
-    }
+/// How long an operation of a step is waited for by its handle. Afterwards the thing itself is read.
+pub(crate) fn patience(step: Step) -> Duration {
+    if step == Step::Publish { PUBLISH_PATIENCE } else { PATIENCE }
 }
 
-/// Judges a step for which everything that it needs was read.
-pub(crate) fn judge(step: Step, run: &Run, seen: &Observed) -> Verdict {
-    let judged = match step {
+/// Judges a step, or says what has to be read first.
+pub(crate) fn judge(step: Step, run: &Run, seen: &Observed) -> Judged {
+    match step {
         Step::Preflight => prepare::preflight(seen),
         Step::Claim => prepare::claim(run, seen),
         Step::SaveRecipe => prepare::save_recipe(run, seen),
@@ -97,8 +95,8 @@ pub(crate) fn judge(step: Step, run: &Run, seen: &Observed) -> Verdict {
         Step::Survey => prepare::survey(run, seen),
         Step::HoldNode => bracket::hold_node(run, seen),
         Step::Protect => bracket::protect(run, seen),
-        Step::Drain => Some(Verdict::act(Action::Drain)),
-        Step::FirstBoot => Some(bracket::first_boot(run)),
+        Step::Drain => Ok(Verdict::act(Action::Drain)),
+        Step::FirstBoot => Ok(bracket::first_boot(run)),
         Step::PowerOff => bracket::power_off(run, seen),
         Step::Capture => bracket::capture(run, seen),
         Step::Start => bracket::start(run, seen),
@@ -111,16 +109,14 @@ pub(crate) fn judge(step: Step, run: &Run, seen: &Observed) -> Verdict {
         Step::AwaitTrial => forward::await_trial(seen),
         Step::Condemn => forward::condemn(run, seen),
         Step::DropTrial => forward::drop_trial(seen),
-        Step::Include => forward::include(run, seen),
-        Step::Model => forward::model(run, seen),
-        Step::StripData => forward::strip_data(run, seen),
-        Step::StripScripts => forward::strip_scripts(run, seen),
-        Step::Prune => forward::prune(run, seen),
-        Step::AddNodes => forward::add_nodes(run, seen),
-        Step::Disclaim => forward::disclaim(run, seen),
-    };
-    judged
-        .unwrap_or_else(|| Verdict::fail(ErrorClass::Unexpected, format!("step {step} was judged before it was read")))
+        Step::Include => switch::include(run, seen),
+        Step::Model => switch::model(run, seen),
+        Step::StripData => switch::strip_data(run, seen),
+        Step::StripScripts => switch::strip_scripts(run, seen),
+        Step::Prune => switch::prune(run, seen),
+        Step::AddNodes => switch::add_nodes(run, seen),
+        Step::Disclaim => switch::disclaim(run, seen),
+    }
 }
 
 /// The version that the run makes, if it is there.
@@ -131,4 +127,32 @@ fn made<'a>(run: &Run, versions: &'a [ImageVersion]) -> Option<&'a ImageVersion>
 /// A tag of a pool that says something. Tags are emptied, never removed.
 fn tag<'a>(pool: &'a Pool, name: &str) -> Option<&'a str> {
     pool.tags.get(name).map(String::as_str).filter(|value| !value.is_empty())
+}
+
+/// Whether a step may act on what the step before it left, without reading it.
+fn in_stride(run: &Run, step: Step) -> bool {
+    run.in_stride && !run.is_begun(step)
+}
+
+/// Another run took the pool over, against all rules. Whoever wrote last works on; the other one stops.
+fn taken_over(run: &Run, pool: &Pool) -> Option<Verdict> {
+    tag(pool, RUN_TAG).filter(|owner| *owner != run.id.as_str()).map(|owner| {
+        Verdict::fail(ErrorClass::Busy, format!("scale set {} bears the tag {RUN_TAG}={owner} by now", pool.name))
+    })
+}
+
+/// By what a write to the pool says what it saw. Without it a write might undo somebody else's.
+fn revision(pool: &Pool) -> Result<&Revision, StepFailure> {
+    pool.revision.as_ref().ok_or_else(|| {
+        StepFailure::new(
+            ErrorClass::Refused,
+            format!("the cloud gives no mark of {}: it is not safe to write", pool.name),
+        )
+    })
+}
+
+/// Whether a recipe or an instance of the pool uses a version.
+fn is_used(run: &Run, seen: &Observed, number: &VersionNumber) -> Result<bool, Fact> {
+    let (pool, instances, versions) = (seen.pool()?, seen.instances()?, seen.versions()?);
+    Ok(history::used([pool], instances, &run.header.line.name, versions).contains(number))
 }

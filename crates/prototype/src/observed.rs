@@ -2,10 +2,12 @@
 
 use kiln_cloud::{Capture, Gallery, ImageLine, ImageVersion, Instance, Pool};
 
+use crate::action::Action;
+
 /// A thing that can be read. Each is one question to one outside system, or a page of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fact {
-    /// What speaks against the run.
+    /// What speaks against the run. Who reads this may fill in what else was read on the way.
     Refusals,
     /// The pool.
     Pool,
@@ -31,7 +33,6 @@ pub enum Fact {
 
 /// What was read. `None` is "not read"; a thing that was looked for and does not exist is `Some(None)`.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(clippy::option_option, reason = "not read, and read but absent, are two things")]
 pub struct Observed {
     /// Reasons, empty when there is none.
     pub refusals: Option<Vec<String>>,
@@ -84,6 +85,73 @@ pub struct TrialView {
 }
 
 impl Observed {
+    /// Forgets what an act may have changed. What takes long lets everything else change meanwhile; so does waiting, after which a driver
+    /// begins with nothing.
+    pub fn forget(&mut self, action: &Action) {
+        match action {
+            Action::TagPool { .. }
+            | Action::SetRecipe { .. }
+            | Action::RemoveExtension(_)
+            | Action::AddInstances { .. } => (self.pool, self.instances) = (None, None),
+            Action::SaveRecipe => self.saved = None,
+            Action::CreateGallery(_) => self.gallery = None,
+            Action::CreateLine(_) | Action::TagLine { .. } => self.line = None,
+            Action::DeleteVersion(_) | Action::Publish(_) | Action::Include(_) => self.versions = None,
+            Action::HoldNode | Action::ReleaseNode => self.node = None,
+            Action::SetProtection { .. } => (self.instance, self.instances) = (None, None),
+            Action::PowerOff(_) | Action::Start => {
+                (self.instance, self.instances, self.node) = (None, None, None);
+            }
+            Action::Capture(_) | Action::DeleteCapture => self.capture = None,
+            Action::TryOne(_) | Action::DeleteTrial => self.trial = None,
+            Action::Drain | Action::InstallFirstBoot => *self = Self::default(),
+        }
+    }
+
+    pub(crate) fn refusals(&self) -> Result<&[String], Fact> {
+        self.refusals.as_deref().ok_or(Fact::Refusals)
+    }
+
+    pub(crate) fn pool(&self) -> Result<&Pool, Fact> {
+        self.pool.as_ref().ok_or(Fact::Pool)
+    }
+
+    pub(crate) fn saved(&self) -> Result<bool, Fact> {
+        self.saved.ok_or(Fact::Saved)
+    }
+
+    pub(crate) fn gallery(&self) -> Result<Option<&Gallery>, Fact> {
+        self.gallery.as_ref().map(Option::as_ref).ok_or(Fact::Gallery)
+    }
+
+    pub(crate) fn line(&self) -> Result<Option<&ImageLine>, Fact> {
+        self.line.as_ref().map(Option::as_ref).ok_or(Fact::Line)
+    }
+
+    pub(crate) fn versions(&self) -> Result<&[ImageVersion], Fact> {
+        self.versions.as_deref().ok_or(Fact::Versions)
+    }
+
+    pub(crate) fn capture(&self) -> Result<Option<&Capture>, Fact> {
+        self.capture.as_ref().map(Option::as_ref).ok_or(Fact::Capture)
+    }
+
+    pub(crate) fn instance(&self) -> Result<Option<&Instance>, Fact> {
+        self.instance.as_ref().map(Option::as_ref).ok_or(Fact::Instance)
+    }
+
+    pub(crate) fn node(&self) -> Result<Option<&NodeView>, Fact> {
+        self.node.as_ref().map(Option::as_ref).ok_or(Fact::Node)
+    }
+
+    pub(crate) fn instances(&self) -> Result<&[Instance], Fact> {
+        self.instances.as_deref().ok_or(Fact::Instances)
+    }
+
+    pub(crate) fn trial(&self) -> Result<Option<&TrialView>, Fact> {
+        self.trial.as_ref().map(Option::as_ref).ok_or(Fact::Trial)
+    }
+
     /// Whether a fact was read.
     pub fn knows(&self, fact: Fact) -> bool {
         match fact {

@@ -156,9 +156,10 @@ impl Step {
         self <= Capture
     }
 
-    /// What cannot be read back: it counts as done when the act said so.
+    /// What counts as done when the act, or the operation that it began, said so: what cannot be read back, and what the answer itself shows.
+    /// A resource that was just made is in the answer, and an instance that was written is too.
     pub fn is_taken_at_its_word(self) -> bool {
-        matches!(self, Drain | FirstBoot | StripData | SaveRecipe)
+        matches!(self, SaveRecipe | Gallery | Line | Protect | Drain | FirstBoot | Unprotect | StripData)
     }
 
     /// The name in commands, journals and pages.

@@ -1,23 +1,26 @@
 //! Before anything of the donor is touched.
 
-use kiln_cloud::{ErrorClass, ImageSource, Provisioning, Tags, VersionState};
+use kiln_cloud::{ErrorClass, ImageSource, ImageVersion, Provisioning, Tags, VersionState};
 
-use super::{Verdict, made, tag};
+use super::{Judged, Verdict, in_stride, is_used, made, tag};
 use crate::action::Action;
 use crate::journal::{Output, Route, Run};
+use crate::latest::same_line;
 use crate::names::{BAD_TAG, RUN_TAG, VERSION_TAG};
-use crate::observed::Observed;
+use crate::observed::{Fact, Observed};
+use crate::step::Step;
 
-pub(super) fn preflight(seen: &Observed) -> Option<Verdict> {
-    let refusals = seen.refusals.as_ref()?;
-    Some(if refusals.is_empty() { Verdict::done() } else { Verdict::Refuse(refusals.clone()) })
+pub(super) fn preflight(seen: &Observed) -> Judged {
+    let refusals = seen.refusals()?;
+    Ok(if refusals.is_empty() { Verdict::done() } else { Verdict::Refuse(refusals.to_vec()) })
 }
 
-pub(super) fn claim(run: &Run, seen: &Observed) -> Option<Verdict> {
-    let pool = seen.pool.as_ref()?;
-    Some(match tag(pool, RUN_TAG) {
+/// Not even `--force` takes a pool from another run: two runs at once lose a donor.
+pub(super) fn claim(run: &Run, seen: &Observed) -> Judged {
+    let pool = seen.pool()?;
+    Ok(match tag(pool, RUN_TAG) {
         Some(claimed) if claimed == run.id.as_str() => Verdict::done(),
-        Some(other) if !run.header.policy.force => Verdict::fail(
+        Some(other) => Verdict::fail(
             ErrorClass::Busy,
             format!(
                 "scale set {} bears the tag {RUN_TAG}={other}: another run works on it, perhaps of another cluster; if it is dead, resume it \
@@ -25,107 +28,134 @@ pub(super) fn claim(run: &Run, seen: &Observed) -> Option<Verdict> {
                 pool.name
             ),
         ),
-        _ => {
+        None => {
             let tags = Tags::from([(RUN_TAG.to_owned(), run.id.to_string())]);
             Verdict::act(Action::TagPool { pool: Box::new(pool.clone()), tags })
         }
     })
 }
 
-pub(super) fn save_recipe(run: &Run, seen: &Observed) -> Option<Verdict> {
-    let (pool, saved) = (seen.pool.as_ref()?, seen.saved?);
-    if saved {
-        return Some(Verdict::done());
+pub(super) fn save_recipe(run: &Run, seen: &Observed) -> Judged {
+    if seen.saved()? {
+        return Ok(Verdict::done());
     }
-    Some(match &pool.recipe.image {
-        ImageSource::Definition(line) | ImageSource::ExactVersion(line, _) if *line == run.header.line.name => {
+    Ok(match &seen.pool()?.recipe.image {
+        ImageSource::Definition(line) | ImageSource::ExactVersion(line, _)
+            if same_line(line, &run.header.line.name) =>
+        {
             Verdict::found("the pool is made from the line already; there is no earlier recipe to keep")
         }
         _ => Verdict::act(Action::SaveRecipe),
     })
 }
 
-pub(super) fn gallery(run: &Run, seen: &Observed) -> Option<Verdict> {
-    Some(match seen.gallery.as_ref()? {
+pub(super) fn gallery(run: &Run, seen: &Observed) -> Judged {
+    Ok(match seen.gallery()? {
         Some(_) => Verdict::done(),
         None => Verdict::act(Action::CreateGallery(run.header.gallery.clone())),
     })
 }
 
-pub(super) fn line(run: &Run, seen: &Observed) -> Option<Verdict> {
+pub(super) fn line(run: &Run, seen: &Observed) -> Judged {
     let wanted = &run.header.line;
-    Some(match seen.line.as_ref()? {
-        None => Verdict::act(Action::CreateLine(Box::new(wanted.clone()))),
-        Some(line) => {
-            let same = line.generation == wanted.generation
-                && line.architecture == wanted.architecture
-                && line.security_type == wanted.security_type;
-            if same {
-                Verdict::done()
-            } else {
-                Verdict::fail(
-                    ErrorClass::Invalid,
-                    format!("image definition {} was made for another kind of machine", line.name.definition),
-                )
-            }
-        }
+    let create = || Verdict::act(Action::CreateLine(Box::new(wanted.clone())));
+    // A gallery that was just made has no lines.
+    if in_stride(run, Step::Line) && run.is_begun(Step::Gallery) {
+        return Ok(create());
+    }
+    let Some(line) = seen.line()? else { return Ok(create()) };
+    let same = line.generation == wanted.generation
+        && line.architecture == wanted.architecture
+        && line.security_type == wanted.security_type;
+    Ok(if same {
+        Verdict::done()
+    } else {
+        let message = format!("image definition {} was made for another kind of machine", line.name.definition);
+        Verdict::fail(ErrorClass::Invalid, message)
     })
 }
 
-pub(super) fn clear_failed(run: &Run, seen: &Observed) -> Option<Verdict> {
-    let versions = seen.versions.as_ref()?;
-    if versions.iter().any(|version| version.state == VersionState::Deleting) {
-        return Some(Verdict::poll("a version is being deleted"));
+pub(super) fn clear_failed(run: &Run, seen: &Observed) -> Judged {
+    // A line that was just made has no versions.
+    if in_stride(run, Step::ClearFailed) && run.is_begun(Step::Line) {
+        return Ok(Verdict::done());
     }
-    if let Some(failed) = versions.iter().find(|version| version.state == VersionState::Failed) {
-        return Some(Verdict::act(Action::DeleteVersion(failed.number.clone())));
+    let versions = seen.versions()?;
+    if versions.iter().any(|version| version.state == VersionState::Deleting) {
+        return Ok(Verdict::poll("a version is being deleted"));
+    }
+    for failed in versions.iter().filter(|version| version.state == VersionState::Failed) {
+        // A write to a good version may fail too, and then the version is still what somebody runs.
+        if !is_used(run, seen, &failed.number)? {
+            return Ok(Verdict::delete(&failed.number));
+        }
     }
     match made(run, versions) {
-        Some(today) if run.header.policy.replace_today && !today.excluded => Some(Verdict::fail(
-            ErrorClass::Refused,
-            format!("version {} is what new nodes get: roll it back before it is replaced", today.number),
-        )),
-        Some(today) if run.header.policy.replace_today && today.state == VersionState::Succeeded => {
-            Some(Verdict::act(Action::DeleteVersion(today.number.clone())))
-        }
-        _ => Some(Verdict::done()),
+        Some(today) if run.header.policy.replace_today => replace(run, seen, today),
+        _ => Ok(Verdict::done()),
     }
 }
 
-pub(super) fn survey(run: &Run, seen: &Observed) -> Option<Verdict> {
-    let (line, versions, capture) = (seen.line.as_ref()?, seen.versions.as_ref()?, seen.capture.as_ref()?);
-    let route = |route| Some(Verdict::Done(Some(Output::Route(route))));
+/// Makes room for a second version of today.
+fn replace(run: &Run, seen: &Observed, today: &ImageVersion) -> Judged {
+    let number = &today.number;
+    if !today.excluded {
+        let message = format!("version {number} is what new nodes get: roll it back before it is replaced");
+        return Ok(Verdict::fail(ErrorClass::Refused, message));
+    }
+    if today.state != VersionState::Succeeded {
+        let message = format!("version {number} is still being made: wait for it, or resume its run");
+        return Ok(Verdict::fail(ErrorClass::Busy, message));
+    }
+    if is_used(run, seen, number)? {
+        let message = format!("version {number} still runs on instances of {}: refresh them first", run.header.pool);
+        return Ok(Verdict::fail(ErrorClass::Refused, message));
+    }
+    Ok(Verdict::delete(number))
+}
+
+pub(super) fn survey(run: &Run, seen: &Observed) -> Judged {
+    let route = |route| Ok(Verdict::Done(Some(Output::Route(route))));
     let version = &run.header.version;
+    let versions = versions(run, seen)?;
     if let Some(today) = made(run, versions) {
-        let bad = line.as_ref().and_then(|line| line.tags.get(BAD_TAG));
+        let bad = seen.line()?.and_then(|line| line.tags.get(BAD_TAG));
         if bad.is_some_and(|bad| bad.split_whitespace().any(|bad| bad == version.as_str())) {
             let message = format!(
                 "version {version} of today was found bad, and a day has one version: run again tomorrow, or with --replace-today"
             );
-            return Some(Verdict::fail(ErrorClass::Refused, message));
+            return Ok(Verdict::fail(ErrorClass::Refused, message));
         }
         return match today.state {
-            VersionState::Deleting => Some(Verdict::poll("the version of today is being deleted")),
+            VersionState::Deleting => Ok(Verdict::poll("the version of today is being deleted")),
             _ => route(Route::FromVersion),
         };
     }
-    let Some(capture) = capture else { return route(Route::WholeWay) };
-    if capture.tags.get(VERSION_TAG).map(String::as_str) == Some(version.as_str()) {
-        return match &capture.provisioning {
-            Provisioning::Succeeded => route(Route::FromCopy),
-            Provisioning::InProgress(_) => Some(Verdict::poll("the copy of the disk is being made")),
-            Provisioning::Failed | Provisioning::Canceled => Some(Verdict::act(Action::DeleteCapture)),
-        };
+    let Some(capture) = seen.capture()? else { return route(Route::WholeWay) };
+    let of_today = capture.tags.get(VERSION_TAG).map(String::as_str) == Some(version.as_str());
+    match &capture.provisioning {
+        Provisioning::InProgress(_) => return Ok(Verdict::poll("a copy of the disk is being made")),
+        // A version that replaces another one is made of a new copy.
+        Provisioning::Succeeded if of_today && !run.header.policy.replace_today => return route(Route::FromCopy),
+        Provisioning::Succeeded | Provisioning::Failed | Provisioning::Canceled => {}
     }
-    // Of another day. While a version is made of it, it is not ours to delete.
-    match versions.iter().find(|version| matches!(version.state, VersionState::Creating)) {
-        Some(making) => Some(Verdict::fail(
+    // While a version is made of it, it is not ours to delete.
+    match versions.iter().find(|version| version.state == VersionState::Creating) {
+        Some(making) => Ok(Verdict::fail(
             ErrorClass::Busy,
             format!(
                 "version {} is still being made of {}: wait for it, or resume its run",
                 making.number, capture.name
             ),
         )),
-        None => Some(Verdict::act(Action::DeleteCapture)),
+        None => Ok(Verdict::act(Action::DeleteCapture)),
+    }
+}
+
+/// The versions as they were read; none of a line that was just made.
+pub(super) fn versions<'a>(run: &Run, seen: &'a Observed) -> Result<&'a [ImageVersion], Fact> {
+    match seen.versions() {
+        Err(_) if run.in_stride && run.is_begun(Step::Line) && !run.is_begun(Step::Survey) => Ok(&[]),
+        read => read,
     }
 }
