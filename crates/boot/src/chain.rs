@@ -1,0 +1,107 @@
+//! The critical chain, byte for byte as `systemd-analyze critical-chain` prints it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::model::{Boot, Unit, UnitName};
+use crate::span::Usec;
+use crate::time::NotFinished;
+
+const HEADER: &str = "The time when unit became active or started is printed after the \"@\" character.\n\
+                      The time the unit took to start is printed after the \"+\" character.\n\n";
+
+/// The chain of one unit: of those that it waited for the last, of those that this one waited for the last, and so on. Others that came within
+/// `fuzz` of the last are shown too.
+pub fn chain(boot: &Boot, unit: &str, fuzz: Usec) -> Result<String, NotFinished> {
+    let finish = crate::time::finished(boot)?;
+    let id = boot.id(unit);
+    let mut text = HEADER.to_owned();
+    if let Some(root) = boot.started(id) {
+        line(boot, &mut text, &[], None, id, root, true);
+    }
+    let mut printer = Printer { boot, fuzz, finish, seen: BTreeSet::new(), text };
+    printer.below(id, &mut Vec::new());
+    Ok(printer.text)
+}
+
+struct Printer<'a> {
+    boot: &'a Boot,
+    fuzz: Usec,
+    finish: Usec,
+    seen: BTreeSet<&'a str>,
+    text: String,
+}
+
+impl<'a> Printer<'a> {
+    fn below(&mut self, name: &'a str, branches: &mut Vec<bool>) {
+        self.seen.insert(name);
+        // Chains are as deep as units are ordered: a walk, not a recursion, so that a hostile capture cannot end the stack.
+        let mut open = vec![(self.next(name), 0)];
+        while let Some((chosen, done)) = open.last_mut() {
+            let Some((dependency, unit)) = chosen.get(*done).copied() else {
+                open.pop();
+                branches.pop();
+                continue;
+            };
+            *done += 1;
+            let last = *done == chosen.len();
+            line(self.boot, &mut self.text, branches, Some(last), dependency, unit, false);
+            if self.seen.contains(dependency) {
+                branches.push(!last);
+                let _ = writeln!(self.text, "{}\u{2514}\u{2500}...", indent(branches));
+                branches.pop();
+                continue;
+            }
+            self.seen.insert(dependency);
+            branches.push(!last);
+            open.push((self.next(dependency), 0));
+        }
+    }
+
+    /// What is printed below a unit, the latest first.
+    fn next(&self, name: &str) -> Vec<(&'a str, &'a Unit)> {
+        let Some(unit) = self.boot.unit(name) else { return Vec::new() };
+        let active = |unit: &Unit| unit.activated.unwrap_or_default();
+        let mut all: Vec<(&str, &Unit)> = unit
+            .after
+            .iter()
+            .filter_map(|name| self.boot.started(name.as_str()).map(|unit| (name.as_str(), unit)))
+            .filter(|(_, unit)| active(unit) > Usec::ZERO && active(unit) <= self.finish)
+            .collect();
+        // Ties stay in the order of After=.
+        all.sort_by_key(|(_, unit)| std::cmp::Reverse(active(unit)));
+        let Some(latest) = all.first().map(|(_, unit)| active(unit)) else { return Vec::new() };
+        all.retain(|(_, unit)| latest - active(unit) <= self.fuzz);
+        all
+    }
+}
+
+fn indent(branches: &[bool]) -> String {
+    branches.iter().map(|open| if *open { "\u{2502} " } else { "  " }).collect()
+}
+
+fn line(boot: &Boot, text: &mut String, branches: &[bool], last: Option<bool>, name: &str, unit: &Unit, root: bool) {
+    let userspace = boot.userspace();
+    let (activating, activated) = (unit.activating.unwrap_or_default(), unit.activated.unwrap_or_default());
+    text.push_str(&indent(branches));
+    if let Some(last) = last {
+        text.push_str(if last { "\u{2514}\u{2500}" } else { "\u{251c}\u{2500}" });
+    }
+    let time = unit.time();
+    let _ = if time > Usec::ZERO && root {
+        writeln!(text, "{name} +{time}")
+    } else if time > Usec::ZERO {
+        writeln!(text, "{name} @{} +{time}", activating - userspace)
+    } else if activated > userspace {
+        writeln!(text, "{name} @{}", activated - userspace)
+    } else {
+        writeln!(text, "{name}")
+    };
+}
+
+/// A name, for those who build boots.
+impl From<String> for UnitName {
+    fn from(name: String) -> Self {
+        Self::from(name.as_str())
+    }
+}
