@@ -15,6 +15,7 @@ pub mod node_name;
 pub mod observed;
 pub mod provenance;
 pub mod ready_time;
+pub mod refuse;
 pub mod run;
 #[cfg(test)]
 mod sample;
