@@ -2,12 +2,36 @@
 //!
 //! Nothing here reads a clock or draws a number: both come in by [`Context`].
 
+mod access;
+mod act;
+mod back;
+mod carry;
 mod context;
+mod diff;
+mod error;
+mod gather;
+mod history;
 mod inside;
+mod look;
 mod news;
+mod original;
+mod prototype;
+mod report;
+mod request;
+mod side;
 mod stop;
+mod wait;
 
+pub use access::{AccessReport, AccessRow, Side, check_access};
+pub use back::{BackReport, BackRequest, lift_hold, rollback};
 pub use context::{Clock, Context, Ids};
+pub use diff::compare;
+pub use error::Error;
+pub use history::{PoolHistory, RunSummary, StepSummary, history};
 pub use inside::Inside;
 pub use news::{Happening, News, Silent, Watcher};
+pub use prototype::{resume, update};
+pub use report::{Ending, Report};
+pub use request::{LEASE, Request, Wish};
+pub use side::{Reading, SideError};
 pub use stop::{Stop, Stopper};

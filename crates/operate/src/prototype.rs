@@ -1,0 +1,152 @@
+//! One run on one donor: begun, or gone on with.
+
+use kiln_cloud::{Factory, PoolName};
+use kiln_cluster::{Journal, JournalStore, NodeName, Owner, PoolLease};
+use kiln_node_plan::Inspection;
+use kiln_prototype::journal::{Entry, Event, Run};
+use kiln_prototype::observed::Observed;
+use kiln_prototype::run::{Header, RunId};
+
+use crate::carry::Carrier;
+use crate::context::Context;
+use crate::error::Error;
+use crate::gather::{Gathered, Place, owner_of};
+use crate::news::Happening;
+use crate::report::{Ending, Report};
+use crate::request::{LEASE, Request};
+
+/// Closed runs that stay in the journal, for `history` and for usual durations.
+const KEPT_RUNS: usize = 20;
+
+/// Makes the nodes of a pool from a copy of this one. A run of the pool that is still open is gone on with instead.
+pub async fn update<F: Factory>(context: &Context<F>, request: &Request) -> Result<Report, Error> {
+    let node = context.cluster.node(&request.node).await?;
+    let place = Place::of(&node)?;
+    let seat = Seat::new(context, &place.pool);
+    if open_run(&seat.store.load().await?)?.is_some() {
+        return seat.hold(seat.go_on()).await;
+    }
+    let run = context.fresh();
+    let gathered = Gathered::read(context, &node, &place, &run).await?;
+    let refusals = gathered.refusals();
+    if !refusals.is_empty() {
+        let (pool, node) = (place.pool, node.name);
+        return Ok(Report { pool, node, run: None, ending: Ending::Refused(refusals), notes: Vec::new() });
+    }
+    let header = gathered.header(context, &node, &request.wish, &run)?;
+    let seen = Observed { refusals: Some(refusals), pool: Some(gathered.pool), ..Observed::default() };
+    seat.hold(seat.begin(run, header, seen, gathered.inspection)).await
+}
+
+/// Goes on with the open run of a pool.
+pub async fn resume<F: Factory>(context: &Context<F>, pool: &PoolName) -> Result<Report, Error> {
+    let seat = Seat::new(context, pool);
+    if open_run(&seat.store.load().await?)?.is_none() {
+        return Err(Error::NothingOpen(pool.clone()));
+    }
+    seat.hold(seat.go_on()).await
+}
+
+/// The last run of a journal, if nobody ended it.
+fn open_run(journal: &Journal<Entry>) -> Result<Option<Run>, Error> {
+    Ok(Run::replay(journal.entries())?.pop().filter(|run| run.closed.is_none()))
+}
+
+/// The place from which one process works on a pool.
+struct Seat<'a, F> {
+    context: &'a Context<F>,
+    pool: PoolName,
+    lease: PoolLease,
+    store: JournalStore<Entry>,
+}
+
+impl<'a, F: Factory> Seat<'a, F> {
+    fn new(context: &'a Context<F>, pool: &PoolName) -> Self {
+        let holder = holder(&context.who, &context.fresh());
+        let lease = PoolLease::new(&context.cluster, &context.namespace, pool, holder.clone(), LEASE);
+        let store = JournalStore::new(&context.cluster, &context.namespace, pool, holder);
+        Self { context, pool: pool.clone(), lease, store }
+    }
+
+    /// Works while the pool is ours alone. Losing it ends the work at once, wherever it is; the end of the work gives it up.
+    async fn hold(&self, work: impl Future<Output = Result<Report, Error>>) -> Result<Report, Error> {
+        // A holder that died is waited for; one that lives is seen to renew.
+        match self.lease.take(LEASE + LEASE / 4).await {
+            Ok(_) => {}
+            Err(kiln_cluster::Error::LeaseHeld { by, .. }) => return Err(Error::Busy { pool: self.pool.clone(), by }),
+            Err(error) => return Err(error.into()),
+        }
+        self.context.tell(&self.pool, None, Happening::Leased).await;
+        let done = tokio::select! {
+            lost = self.lease.keep() => Err(Error::Interrupted { pool: self.pool.clone(), source: lost }),
+            done = work => done,
+        };
+        if let Err(error) = self.lease.give_up().await {
+            let note = format!("the lease of the pool ends by itself, it could not be given up: {error}");
+            self.context.tell(&self.pool, None, Happening::Note(note)).await;
+        }
+        done
+    }
+
+    /// Opens the run, unless somebody opened one since we looked.
+    async fn begin(&self, run: RunId, header: Header, seen: Observed, inside: Inspection) -> Result<Report, Error> {
+        let mut journal = self.store.load().await?;
+        if open_run(&journal)?.is_some() {
+            return self.go_on().await;
+        }
+        let at = self.context.now();
+        let event = Event::Opened { header: Box::new(header.clone()) };
+        let mut entries = trimmed(journal.entries());
+        entries.push(Entry { run: run.clone(), at, event: event.clone() });
+        self.store.save(&mut journal, entries).await?;
+        self.context.tell(&self.pool, Some(&run), Happening::Recorded(event)).await;
+        self.carrier(Run::open(run, header)?, journal, seen, Some(inside))?.carry().await
+    }
+
+    async fn go_on(&self) -> Result<Report, Error> {
+        let journal = self.store.load().await?;
+        let run = open_run(&journal)?.ok_or_else(|| Error::NothingOpen(self.pool.clone()))?;
+        let mut carrier = self.carrier(run, journal, Observed::default(), None)?;
+        carrier.record(Event::Resumed { who: self.context.who.clone() }).await?;
+        carrier.carry().await
+    }
+
+    fn carrier(
+        &self,
+        run: Run,
+        journal: Journal<Entry>,
+        seen: Observed,
+        inspection: Option<Inspection>,
+    ) -> Result<Carrier<'_, F>, Error> {
+        let node = NodeName::try_from(run.header.donor.node.clone())?;
+        Ok(Carrier {
+            context: self.context,
+            owner: owner_of(&run.id),
+            run,
+            node,
+            store: &self.store,
+            journal,
+            lease: &self.lease,
+            seen,
+            inspection,
+            notes: Vec::new(),
+        })
+    }
+}
+
+/// Who holds a lease, for people to read, and unlike anybody else.
+fn holder(who: &str, id: &RunId) -> Owner {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.:".contains(c) { c } else { '-' };
+    // As much as an owner's name has room for.
+    let who: String = who.chars().map(plain).take(64).collect();
+    format!("{who}/{id}").parse().expect("plain characters are an owner")
+}
+
+/// Without the oldest closed runs.
+fn trimmed(entries: &[Entry]) -> Vec<Entry> {
+    let opened = |entry: &&Entry| matches!(entry.event, Event::Opened { .. });
+    let runs: Vec<&RunId> = entries.iter().filter(opened).map(|entry| &entry.run).collect();
+    // One more is about to be opened.
+    let gone = &runs[..runs.len().saturating_sub(KEPT_RUNS - 1)];
+    entries.iter().filter(|entry| !gone.contains(&&entry.run)).cloned().collect()
+}

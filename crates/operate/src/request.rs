@@ -1,0 +1,46 @@
+//! What a person asks for.
+
+use std::time::Duration;
+
+use kiln_cloud::Tags;
+use kiln_cluster::NodeName;
+use kiln_prototype::run::Policy;
+
+/// How long a run that died keeps its pool from others. Short, since somebody waits for it with a stopped donor; three renewals fit in.
+pub const LEASE: Duration = Duration::from_secs(15);
+
+/// What is asked of a run beyond its donor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// What goes into the journal.
+    pub policy: Policy,
+    /// Copies of the version in each region; by the pool's size when it is none.
+    pub replicas: Option<u32>,
+    /// Tags for the copy and the version, beside the run's own.
+    pub tags: Tags,
+    /// A pool of one node may be without nodes for a while.
+    pub allow_empty_pool: bool,
+    /// The run may begin although the recipe before it cannot be kept.
+    pub no_original: bool,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            replicas: None,
+            tags: Tags::new(),
+            allow_empty_pool: false,
+            no_original: false,
+        }
+    }
+}
+
+/// A run on one donor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The donor.
+    pub node: NodeName,
+    /// What is asked.
+    pub wish: Wish,
+}
