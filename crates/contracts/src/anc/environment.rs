@@ -1,0 +1,448 @@
+//! The environment that a configuration becomes on the node: 164 variables, and one per extra certificate.
+
+use std::collections::BTreeMap;
+
+use super::components::GpuDrivers;
+use super::config::Configuration;
+use super::direct::direct;
+use super::enums::{BootstrappingAuthMethod, KubeletDisk, LoadBalancerSku, NetworkPlugin, NetworkPolicy, VmType};
+use super::localdns::corefile;
+use super::system::{HttpProxyConfig, SysctlConfig, UlimitConfig};
+use super::wire::{Names, Written};
+use crate::containerd::{Containerd, Layout};
+use crate::go::number::float;
+use crate::nbv::labels::pairs;
+use crate::{KubernetesVersion, gpu, sysctl, to_base64};
+
+/// What the node itself says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The version of containerd, where it could be read.
+    pub containerd_version: String,
+    /// The drivers that the image's list of components names.
+    pub drivers: GpuDrivers,
+}
+
+/// The values of the cloud provider that a node takes when the document is silent.
+const LEAST_TIMEOUT: i32 = 1;
+const MOST_TIMEOUT: i32 = 21_600;
+const DEFAULT_TIMEOUT: i32 = 900;
+const DEFAULT_RULES: i32 = 148;
+
+const KUBENET: &str = r#"{
+  "cniVersion": "0.3.1",
+  "name": "kubenet",
+  "plugins": [
+    {
+      "type": "bridge",
+      "bridge": "cbr0",
+      "mtu": 1500,
+      "addIf": "eth0",
+      "isGateway": true,
+      "ipMasq": false,
+      "promiscMode": true,
+      "hairpinMode": false,
+      "ipam": {
+        "type": "host-local",
+        "ranges": [{{range $i, $range := .PodCIDRRanges}}{{if $i}}, {{end}}[{"subnet": "{{$range}}"}]{{end}}],
+        "routes": [{{range $i, $route := .Routes}}{{if $i}}, {{end}}{"dst": "{{$route}}"}{{end}}]
+      }
+    },
+    {
+      "type": "portmap",
+      "capabilities": {"portMappings": true},
+      "externalSetMarkChain": "KUBE-MARK-MASQ"
+    }
+  ]
+}
+"#;
+
+impl Configuration {
+    /// The environment. It may hold secrets.
+    pub fn environment(&self, host: &Host) -> BTreeMap<String, String> {
+        let tables = [
+            direct(self),
+            self.cluster_rows(),
+            self.machine_rows(host),
+            self.system_rows(),
+            self.kubelet_rows(host),
+            self.dns_rows(),
+            FIXED.iter().map(|(name, text)| (*name, (*text).to_owned())).collect(),
+        ];
+        let certificates = self.custom_ca_certs.iter().enumerate();
+        let certificates =
+            certificates.map(|(index, text)| (format!("CUSTOM_CA_CERT_{index}"), without_newlines(text)));
+        tables.into_iter().flatten().map(|(name, text)| (name.to_owned(), text)).chain(certificates).collect()
+    }
+
+    fn cluster_rows(&self) -> Vec<(&'static str, String)> {
+        let cluster = self.cluster_config.clone().unwrap_or_default();
+        let balancer = cluster.load_balancer_config.clone().unwrap_or_default();
+        let asking = cluster.cloud_provider_config.clone().unwrap_or_default();
+        let network = self.network_config.clone().unwrap_or_default();
+        let join = self.bootstrapping_config.clone().unwrap_or_default();
+        let mode = if asking.backoff_mode.is_empty() { "v2".to_owned() } else { asking.backoff_mode };
+        vec![
+            ("CLOUDPROVIDER_BACKOFF", asking.backoff.unwrap_or(true).to_string()),
+            ("CLOUDPROVIDER_BACKOFF_MODE", mode),
+            ("CLOUDPROVIDER_BACKOFF_RETRIES", asking.backoff_retries.unwrap_or(6).to_string()),
+            ("CLOUDPROVIDER_BACKOFF_EXPONENT", float(asking.backoff_exponent.unwrap_or(0.0))),
+            ("CLOUDPROVIDER_BACKOFF_DURATION", asking.backoff_duration.unwrap_or(5).to_string()),
+            ("CLOUDPROVIDER_BACKOFF_JITTER", float(asking.backoff_jitter.unwrap_or(0.0))),
+            ("CLOUDPROVIDER_RATELIMIT", asking.rate_limit.unwrap_or(true).to_string()),
+            ("CLOUDPROVIDER_RATELIMIT_QPS", float(asking.rate_limit_qps.unwrap_or(10.0))),
+            ("CLOUDPROVIDER_RATELIMIT_QPS_WRITE", float(asking.rate_limit_qps_write.unwrap_or(10.0))),
+            ("CLOUDPROVIDER_RATELIMIT_BUCKET", asking.rate_limit_bucket.unwrap_or(100).to_string()),
+            ("CLOUDPROVIDER_RATELIMIT_BUCKET_WRITE", asking.rate_limit_bucket_write.unwrap_or(100).to_string()),
+            ("VM_TYPE", vm_type(cluster.vm_type).to_owned()),
+            ("LOAD_BALANCER_SKU", sku(balancer.load_balancer_sku).to_owned()),
+            (
+                "EXCLUDE_MASTER_FROM_STANDARD_LB",
+                balancer.exclude_master_from_standard_load_balancer.unwrap_or(true).to_string(),
+            ),
+            (
+                "MAXIMUM_LOADBALANCER_RULE_COUNT",
+                balancer.max_load_balancer_rule_count.unwrap_or(DEFAULT_RULES).to_string(),
+            ),
+            ("NETWORK_PLUGIN", network.network_plugin.word().to_owned()),
+            ("NETWORK_POLICY", network.network_policy.word().to_owned()),
+            ("ENSURE_NO_DUPE_PROMISCUOUS_BRIDGE", self.keeps_kubenet_from_doubling().to_string()),
+            (
+                "ENABLE_SECURE_TLS_BOOTSTRAPPING",
+                (join.bootstrapping_auth_method == BootstrappingAuthMethod::SecureTlsBootstrapping).to_string(),
+            ),
+            ("TARGET_CLOUD", self.target_cloud().to_owned()),
+            ("TARGET_ENVIRONMENT", self.target_environment().to_owned()),
+            ("ARM_RESOURCE_ENDPOINT", self.arm_resource_endpoint()),
+            ("IS_CUSTOM_CLOUD", self.is_custom_cloud().to_string()),
+            ("AZURE_ENVIRONMENT_FILEPATH", self.azure_environment_filepath()),
+            (
+                "REPO_DEPOT_ENDPOINT",
+                self.custom_cloud_config.as_ref().map_or_else(String::new, |cloud| cloud.repo_depot_endpoint.clone()),
+            ),
+        ]
+    }
+
+    /// `ENSURE_NO_DUPE_PROMISCUOUS_BRIDGE`.
+    pub fn keeps_kubenet_from_doubling(&self) -> bool {
+        self.network_config.as_ref().is_some_and(|network| {
+            crate::nbv::rules::no_duplicate_promiscuous_bridge(
+                network.network_plugin.word(),
+                network.network_policy.word(),
+            )
+        })
+    }
+
+    fn machine_rows(&self, host: &Host) -> Vec<(&'static str, String)> {
+        let gpu_config = self.gpu_config.clone().unwrap_or_default();
+        let size = &self.vm_size;
+        vec![
+            ("IS_VHD", self.is_vhd.unwrap_or(true).to_string()),
+            ("GPU_NODE", gpu_config.enable_nvidia.unwrap_or(false).to_string()),
+            ("SGX_NODE", is_sgx(size).to_string()),
+            ("MIG_NODE", (!gpu_config.gpu_instance_profile.is_empty()).to_string()),
+            ("NVIDIA_MIG_PROFILE_LAYOUT", gpu_config.mig_profile_layout.join(",")),
+            ("GPU_NEEDS_FABRIC_MANAGER", gpu::needs_fabric_manager(size).to_string()),
+            ("GPU_DRIVER_VERSION", host.drivers.version(size)),
+            ("GPU_IMAGE_SHA", host.drivers.image_sha(size)),
+            ("GPU_DRIVER_TYPE", gpu::driver_kind(size).to_string()),
+        ]
+    }
+
+    fn system_rows(&self) -> Vec<(&'static str, String)> {
+        let os = self.custom_linux_os_config.clone().unwrap_or_default();
+        let proxy = self.http_proxy_config.clone().unwrap_or_default();
+        let search = self.custom_search_domain_config.clone().unwrap_or_default();
+        let searches = ![search.domain_name.is_empty(), search.realm_user.is_empty(), search.realm_password.is_empty()]
+            .contains(&true);
+        let huge_pages = !os.transparent_hugepage_support.is_empty() || !os.transparent_defrag.is_empty();
+        let admin = if self.linux_admin_username.is_empty() { "azureuser" } else { &self.linux_admin_username };
+        let timeout = self.cse_timeout.filter(|seconds| (LEAST_TIMEOUT..=MOST_TIMEOUT).contains(seconds));
+        vec![
+            ("ADMINUSER", admin.to_owned()),
+            ("DISABLE_SSH", (!self.enable_ssh.unwrap_or(true)).to_string()),
+            ("SHOULD_CONFIGURE_HTTP_PROXY", proxy.is_configured().to_string()),
+            ("SHOULD_CONFIGURE_HTTP_PROXY_CA", (!proxy.proxy_trusted_ca.is_empty()).to_string()),
+            ("HTTP_PROXY_TRUSTED_CA", without_newlines(&proxy.proxy_trusted_ca)),
+            ("NO_PROXY_URLS", proxy.no_proxy_entries.join(",")),
+            ("PROXY_VARS", proxy.exports()),
+            ("SHOULD_CONFIGURE_CUSTOM_CA_TRUST", (!self.custom_ca_certs.is_empty()).to_string()),
+            ("CUSTOM_CA_TRUST_COUNT", self.custom_ca_certs.len().to_string()),
+            ("SHOULD_CONFIG_SWAP_FILE", (os.enable_swap_config && os.swap_file_size > 0).to_string()),
+            ("SHOULD_CONFIG_TRANSPARENT_HUGE_PAGE", huge_pages.to_string()),
+            ("SHOULD_CONFIG_CONTAINERD_ULIMITS", os.ulimit_config.is_some().to_string()),
+            ("CONTAINERD_ULIMITS", os.ulimit_config.as_ref().map_or_else(String::new, UlimitConfig::content)),
+            ("SYSCTL_CONTENT", to_base64(sysctl::anc_file(&os.sysctl_config.unwrap_or_default().asked()))),
+            ("HAS_CUSTOM_SEARCH_DOMAIN", searches.to_string()),
+            ("CSE_TIMEOUT", format!("{}s", timeout.unwrap_or(DEFAULT_TIMEOUT))),
+        ]
+    }
+
+    fn kubelet_rows(&self, host: &Host) -> Vec<(&'static str, String)> {
+        let kubelet = self.kubelet_config.clone().unwrap_or_default();
+        let file = kubelet.kubelet_config_file_config.clone().filter(|_| kubelet.enable_kubelet_config_file);
+        let drops_timeout = self.version_at_least(34);
+        let mut flags = kubelet.kubelet_flags;
+        if drops_timeout {
+            flags.remove("--streaming-connection-idle-timeout");
+        }
+        let file = file.map(|mut file| {
+            if drops_timeout {
+                file.streaming_connection_idle_timeout.clear();
+            }
+            let text =
+                serde_json::to_string_pretty(&Written(&file, Names::Camel)).expect("text keys and finite numbers");
+            to_base64(text)
+        });
+        let containerd = |no_gpu| to_base64(containerd_file(self, &host.containerd_version, no_gpu));
+        vec![
+            ("KUBELET_FLAGS", pairs(&flags, " ")),
+            ("KUBELET_NODE_LABELS", pairs(&kubelet.kubelet_node_labels, ",")),
+            ("KUBELET_CONFIG_FILE_CONTENT", file.unwrap_or_default()),
+            ("HAS_KUBELET_DISK_TYPE", (kubelet.kubelet_disk_type == KubeletDisk::TempDisk).to_string()),
+            ("CONTAINERD_CONFIG_CONTENT", containerd(false)),
+            ("CONTAINERD_CONFIG_NO_GPU_CONTENT", containerd(true)),
+            ("KUBENET_TEMPLATE", to_base64(KUBENET)),
+        ]
+    }
+
+    fn dns_rows(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("SHOULD_ENABLE_LOCALDNS", self.enables_local_dns().to_string()),
+            ("SHOULD_ENABLE_HOSTS_PLUGIN", self.enables_hosts_plugin().to_string()),
+            ("LOCALDNS_CPU_LIMIT", self.local_dns_cpu_limit()),
+            ("LOCALDNS_MEMORY_LIMIT", self.local_dns_memory_limit()),
+            ("LOCALDNS_CRITICAL_FQDNS", self.local_dns_critical_fqdns()),
+            ("LOCALDNS_HOSTS_PLUGIN_REFRESH_INTERVAL_IN_SECONDS", self.local_dns_refresh_interval()),
+            ("LOCALDNS_GENERATED_COREFILE", to_base64(corefile(self, false))),
+            ("LOCALDNS_COREFILE_BASE", to_base64(corefile(self, false))),
+            ("LOCALDNS_COREFILE_WITH_HOSTS", to_base64(corefile(self, true))),
+        ]
+    }
+
+    fn version_at_least(&self, minor: u32) -> bool {
+        self.kubernetes_version.parse::<KubernetesVersion>().is_ok_and(|version| version.at_least(minor))
+    }
+}
+
+/// Variables that are the same on every node.
+const FIXED: [(&str, &str); 9] = [
+    ("CSE_HELPERS_FILEPATH", "/opt/azure/containers/provision_source.sh"),
+    ("CSE_DISTRO_HELPERS_FILEPATH", "/opt/azure/containers/provision_source_distro.sh"),
+    ("CSE_INSTALL_FILEPATH", "/opt/azure/containers/provision_installs.sh"),
+    ("CSE_DISTRO_INSTALL_FILEPATH", "/opt/azure/containers/provision_installs_distro.sh"),
+    ("CSE_CONFIG_FILEPATH", "/opt/azure/containers/provision_configs.sh"),
+    ("CUSTOM_SEARCH_DOMAIN_FILEPATH", "/opt/azure/containers/setup-custom-search-domains.sh"),
+    ("DHCPV6_SERVICE_FILEPATH", "/etc/systemd/system/dhcpv6.service"),
+    ("DHCPV6_CONFIG_FILEPATH", "/opt/azure/containers/enable-dhcpv6.sh"),
+    ("INIT_AKS_CLOUD_FILEPATH", "/opt/azure/containers/init-aks-cloud.sh"),
+];
+
+/// containerd's file; without NVIDIA's runtime where `no_gpu` says so.
+pub fn containerd_file(config: &Configuration, containerd_version: &str, no_gpu: bool) -> String {
+    let layout = Layout::of_version(containerd_version);
+    let nvidia = config.gpu_config.as_ref().and_then(|gpu| gpu.enable_nvidia).unwrap_or(false);
+    Containerd {
+        layout,
+        oom_score: -999,
+        root: config.kubelet_config.as_ref().map_or_else(String::new, |kubelet| kubelet.container_data_dir.clone()),
+        sandbox_image: config
+            .kube_binary_config
+            .as_ref()
+            .map_or_else(String::new, |binaries| binaries.pod_infra_container_image_url.clone()),
+        cdi: !no_gpu,
+        nvidia: nvidia && !no_gpu,
+        systemd_cgroup: layout == Layout::Two || config.needs_cgroupv2.unwrap_or(false),
+        kubenet: config.keeps_kubenet_from_doubling(),
+        registry_folder: config.version_at_least(22),
+        streaming: config.enable_artifact_streaming,
+    }
+    .file()
+}
+
+fn without_newlines(text: &str) -> String {
+    text.replace(['\n', '\r'], "")
+}
+
+/// Sizes whose processors can keep memory from their own host; the node knows these two.
+fn is_sgx(size: &str) -> bool {
+    matches!(size, "Standard_DC2s" | "Standard_DC4s")
+}
+
+fn vm_type(kind: VmType) -> &'static str {
+    match kind {
+        VmType::Standard => "standard",
+        VmType::Vmss => "vmss",
+        VmType::Unspecified | VmType::Other(_) => "",
+    }
+}
+
+fn sku(sku: LoadBalancerSku) -> &'static str {
+    match sku {
+        LoadBalancerSku::Basic => "basic",
+        LoadBalancerSku::Standard => "standard",
+        LoadBalancerSku::Unspecified | LoadBalancerSku::Other(_) => "",
+    }
+}
+
+impl NetworkPlugin {
+    /// The word that the node's scripts know.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Azure => "azure",
+            Self::Kubenet => "kubenet",
+            Self::Unspecified | Self::Other(_) => "",
+        }
+    }
+}
+
+impl NetworkPolicy {
+    /// The word that the node's scripts know.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Azure => "azure",
+            Self::Calico => "calico",
+            Self::Unspecified | Self::Other(_) => "",
+        }
+    }
+}
+
+impl HttpProxyConfig {
+    /// Whether there is a proxy at all.
+    pub fn is_configured(&self) -> bool {
+        !self.http_proxy.is_empty() || !self.https_proxy.is_empty()
+    }
+
+    /// Shell commands that set the proxies. What would end the quotes is escaped.
+    fn exports(&self) -> String {
+        let no_proxy = self.no_proxy_entries.join(",");
+        [
+            ("NO_PROXY", no_proxy.as_str()),
+            ("HTTPS_PROXY", self.https_proxy.expose()),
+            ("http_proxy", self.http_proxy.expose()),
+        ]
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| {
+            let escaped = value.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$").replace('`', "\\`");
+            format!("export {name}=\"{escaped}\";")
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+    }
+}
+
+impl UlimitConfig {
+    /// `CONTAINERD_ULIMITS`.
+    pub fn content(&self) -> String {
+        let line = |name: &str, value: &Option<String>| {
+            value.as_ref().map_or_else(String::new, |value| format!("{name}={value} "))
+        };
+        format!("[Service] {}{}", line("LimitMEMLOCK", &self.max_locked_memory), line("LimitNOFILE", &self.no_file))
+    }
+}
+
+impl SysctlConfig {
+    /// The settings that were asked for, by the kernel's names.
+    pub fn asked(&self) -> BTreeMap<&'static str, String> {
+        let number = |value: Option<i32>| value.map(|value| value.to_string());
+        [
+            ("net.core.somaxconn", number(self.net_core_somaxconn)),
+            ("net.core.netdev_max_backlog", number(self.net_core_netdev_max_backlog)),
+            ("net.core.rmem_default", number(self.net_core_rmem_default)),
+            ("net.core.rmem_max", number(self.net_core_rmem_max)),
+            ("net.core.wmem_default", number(self.net_core_wmem_default)),
+            ("net.core.wmem_max", number(self.net_core_wmem_max)),
+            ("net.core.optmem_max", number(self.net_core_optmem_max)),
+            ("net.ipv4.tcp_max_syn_backlog", number(self.net_ipv4_tcp_max_syn_backlog)),
+            ("net.ipv4.tcp_max_tw_buckets", number(self.net_ipv4_tcp_max_tw_buckets)),
+            ("net.ipv4.tcp_fin_timeout", number(self.net_ipv4_tcp_fin_timeout)),
+            ("net.ipv4.tcp_keepalive_time", number(self.net_ipv4_tcp_keepalive_time)),
+            ("net.ipv4.tcp_keepalive_probes", number(self.net_ipv4_tcp_keepalive_probes)),
+            ("net.ipv4.tcp_keepalive_intvl", number(self.net_ipv4_tcpkeepalive_intvl)),
+            ("net.ipv4.tcp_tw_reuse", self.net_ipv4_tcp_tw_reuse.map(|reuse| u8::from(reuse).to_string())),
+            ("net.ipv4.ip_local_port_range", self.net_ipv4_ip_local_port_range.clone()),
+            ("net.ipv4.neigh.default.gc_thresh1", number(self.net_ipv4_neigh_default_gc_thresh1)),
+            ("net.ipv4.neigh.default.gc_thresh2", number(self.net_ipv4_neigh_default_gc_thresh2)),
+            ("net.ipv4.neigh.default.gc_thresh3", number(self.net_ipv4_neigh_default_gc_thresh3)),
+            ("net.netfilter.nf_conntrack_max", number(self.net_netfilter_nf_conntrack_max)),
+            ("net.netfilter.nf_conntrack_buckets", number(self.net_netfilter_nf_conntrack_buckets)),
+            ("fs.inotify.max_user_watches", number(self.fs_inotify_max_user_watches)),
+            ("fs.file-max", number(self.fs_file_max)),
+            ("fs.aio-max-nr", number(self.fs_aio_max_nr)),
+            ("fs.nr_open", number(self.fs_nr_open)),
+            ("kernel.threads-max", number(self.kernel_threads_max)),
+            ("vm.max_map_count", number(self.vm_max_map_count)),
+            ("vm.swappiness", number(self.vm_swappiness)),
+            ("vm.vfs_cache_pressure", number(self.vm_vfs_cache_pressure)),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)))
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::parse;
+    use super::*;
+
+    #[test]
+    fn an_empty_configuration_sets_164_variables() {
+        let environment = parse(br#"{"version": "v1"}"#).config.environment(&Host::default());
+        assert_eq!(environment.len(), 164);
+        assert_eq!((environment["IS_VHD"].as_str(), environment["DISABLE_SSH"].as_str()), ("true", "false"));
+        assert_eq!(environment["MAXIMUM_LOADBALANCER_RULE_COUNT"], "148");
+    }
+
+    #[test]
+    fn a_timeout_out_of_bounds_is_the_usual_one() {
+        let timeout = |text: &str| {
+            parse(format!("{{\"cse_timeout\": {text}}}").as_bytes()).config.environment(&Host::default())["CSE_TIMEOUT"]
+                .clone()
+        };
+        assert_eq!([timeout("0"), timeout("21601"), timeout("21600"), timeout("1")], ["900s", "900s", "21600s", "1s"]);
+    }
+
+    #[test]
+    fn kubelets_file_has_its_own_names_and_loses_what_1_34_does_not_know() {
+        let file = |version: &str| {
+            let json = format!(
+                "{{\"kubernetes_version\": \"{version}\", \"kubelet_config\": {{\"enable_kubelet_config_file\": true, \
+                 \"kubelet_flags\": {{\"--streaming-connection-idle-timeout\": \"4h\"}}, \"kubelet_config_file_config\": \
+                 {{\"cluster_dns\": [\"10.0.0.10\"], \"serverTLSBootstrap\": true, \"streaming_connection_idle_timeout\": \"4h\"}}}}}}"
+            );
+            let environment = parse(json.as_bytes()).config.environment(&Host::default());
+            let file = crate::from_base64(&environment["KUBELET_CONFIG_FILE_CONTENT"]).unwrap();
+            (serde_json::from_slice::<serde_json::Value>(&file).unwrap(), environment["KUBELET_FLAGS"].clone())
+        };
+        let (old, flags) = file("1.33.0");
+        assert_eq!(old["clusterDNS"][0], "10.0.0.10");
+        assert_eq!(old["streamingConnectionIdleTimeout"], "4h");
+        assert_eq!(flags, "--streaming-connection-idle-timeout=4h");
+        let (new, flags) = file("1.34.0");
+        assert_eq!((new.get("streamingConnectionIdleTimeout"), flags.as_str()), (None, ""));
+        assert_eq!(new["serverTLSBootstrap"], true);
+    }
+
+    #[test]
+    fn proxies_are_exported_in_quotes_that_they_cannot_leave() {
+        let config =
+            parse(br#"{"http_proxy_config": {"http_proxy": "http://p/$(id)\"", "no_proxy_entries": ["a", "b"]}}"#)
+                .config;
+        let environment = config.environment(&Host::default());
+        assert_eq!(environment["PROXY_VARS"], r#"export NO_PROXY="a,b"; export http_proxy="http://p/\$(id)\"";"#);
+        assert_eq!(environment["SHOULD_CONFIGURE_HTTP_PROXY"], "true");
+    }
+
+    #[test]
+    fn extra_certificates_lose_their_line_ends() {
+        let environment = parse(br#"{"custom_ca_certs": ["a\nb", "c"]}"#).config.environment(&Host::default());
+        assert_eq!(
+            (environment["CUSTOM_CA_CERT_0"].as_str(), environment["CUSTOM_CA_TRUST_COUNT"].as_str()),
+            ("ab", "2")
+        );
+    }
+}

@@ -1,0 +1,517 @@
+//! The JSON form of protocol buffers, read the way a node reads it: fields by either name, enumerations by name or number, unknown
+//! fields left out, `null` as unset, and what was read before a mistake kept.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use crate::Secret;
+
+/// Where the reader is, and what it left out.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) path: Vec<String>,
+    pub(super) ignored: Vec<String>,
+}
+
+impl Reading {
+    pub(super) fn place(&self) -> String {
+        self.path.join(".")
+    }
+}
+
+/// The names under which a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// `vm_type`, as the configuration is written.
+    Snake,
+    /// `vmType`, as kubelet's file is.
+    Camel,
+}
+
+/// A value of a field.
+pub(super) trait Slot: Default {
+    /// Reads into the value. Whatever was read before an error stays.
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut Reading) -> Result<(), D::Error>;
+    /// Whether it is left out when written.
+    fn is_unset(&self) -> bool;
+    /// Writes it.
+    fn write<S: Serializer>(&self, to: S, names: Names) -> Result<S::Ok, S::Error>;
+}
+
+/// Reads a field that may be `null`.
+pub(super) struct Field<'a, T>(pub(super) &'a mut T, pub(super) &'a mut Reading);
+
+impl<'de, T: Slot> DeserializeSeed<'de> for Field<'_, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_option(self)
+    }
+}
+
+impl<'de, T: Slot> Visitor<'de> for Field<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_none<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        self.0.merge(from, self.1)
+    }
+}
+
+/// Writes a value.
+pub(super) struct Written<'a, T>(pub(super) &'a T, pub(super) Names);
+
+impl<T: Slot> Serialize for Written<'_, T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.write(to, self.1)
+    }
+}
+
+/// A scalar of JSON. Errors name its kind and never its text, which may be secret.
+enum Scalar {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+}
+
+impl Scalar {
+    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl Visitor<'_> for Any {
+            type Value = Scalar;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, a number or a boolean")
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+                Ok(Scalar::Bool(value))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
+                Ok(Scalar::Int(value))
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Scalar, E> {
+                i64::try_from(value).map(Scalar::Int).map_err(|_| E::custom("a number beyond 64 bits"))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
+                Ok(Scalar::Float(value))
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Scalar, E> {
+                Ok(Scalar::Text(value.to_owned()))
+            }
+        }
+        from.deserialize_any(Any)
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Bool(_) => "a boolean",
+            Self::Int(_) | Self::Float(_) => "a number",
+            Self::Text(_) => "a text",
+        }
+    }
+
+    fn wrong<E: serde::de::Error>(&self, wanted: &str) -> E {
+        E::custom(format_args!("expected {wanted}, found {}", self.kind()))
+    }
+}
+
+impl Slot for String {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut Reading) -> Result<(), D::Error> {
+        match Scalar::read(from)? {
+            Scalar::Text(text) => *self = text,
+            other => return Err(other.wrong("a text")),
+        }
+        Ok(())
+    }
+
+    fn is_unset(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn write<S: Serializer>(&self, to: S, _: Names) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self)
+    }
+}
+
+impl Slot for Secret {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut Reading) -> Result<(), D::Error> {
+        let mut text = String::new();
+        text.merge(from, reading)?;
+        *self = Self::new(text);
+        Ok(())
+    }
+
+    fn is_unset(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn write<S: Serializer>(&self, to: S, _: Names) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.expose())
+    }
+}
+
+impl Slot for bool {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut Reading) -> Result<(), D::Error> {
+        match Scalar::read(from)? {
+            Scalar::Bool(value) => *self = value,
+            other => return Err(other.wrong("a boolean")),
+        }
+        Ok(())
+    }
+
+    fn is_unset(&self) -> bool {
+        !*self
+    }
+
+    fn write<S: Serializer>(&self, to: S, _: Names) -> Result<S::Ok, S::Error> {
+        to.serialize_bool(*self)
+    }
+}
+
+/// A whole number that may be written with a fraction of zero, an exponent, or in quotes.
+pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Result<i32, String>, D::Error> {
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked, and the fraction is zero")]
+    let exact = |value: f64| {
+        (value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value)).then_some(value as i32)
+    };
+    let number = match Scalar::read(from)? {
+        Scalar::Int(value) => i32::try_from(value).ok(),
+        Scalar::Float(value) => exact(value),
+        Scalar::Text(text) => match text.parse::<f64>().ok().and_then(exact) {
+            Some(number) => Some(number),
+            None => return Ok(Err(text)),
+        },
+        other @ Scalar::Bool(_) => return Err(other.wrong("a whole number")),
+    };
+    number.map(Ok).ok_or_else(|| D::Error::custom("expected a whole number of 32 bits"))
+}
+
+impl Slot for i32 {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut Reading) -> Result<(), D::Error> {
+        *self = whole(from)?.map_err(|_| D::Error::custom("expected a whole number, found a text"))?;
+        Ok(())
+    }
+
+    fn is_unset(&self) -> bool {
+        *self == 0
+    }
+
+    fn write<S: Serializer>(&self, to: S, _: Names) -> Result<S::Ok, S::Error> {
+        to.serialize_i32(*self)
+    }
+}
+
+impl Slot for f64 {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut Reading) -> Result<(), D::Error> {
+        #[expect(clippy::cast_precision_loss, reason = "a double cannot hold more")]
+        let number = match Scalar::read(from)? {
+            Scalar::Int(value) => Some(value as Self),
+            Scalar::Float(value) => Some(value),
+            Scalar::Text(text) => text.parse().ok(),
+            other @ Scalar::Bool(_) => return Err(other.wrong("a number")),
+        };
+        // JSON has no word for what is no number, and no rate or backoff is one.
+        *self =
+            number.filter(|number: &Self| number.is_finite()).ok_or_else(|| D::Error::custom("expected a number"))?;
+        Ok(())
+    }
+
+    fn is_unset(&self) -> bool {
+        *self == 0.0
+    }
+
+    fn write<S: Serializer>(&self, to: S, _: Names) -> Result<S::Ok, S::Error> {
+        // protojson prints 10 and not 10.0.
+        #[expect(clippy::cast_possible_truncation, reason = "only whole numbers below 2^53")]
+        if self.fract() == 0.0 && self.abs() < 9e15 {
+            return to.serialize_i64(*self as i64);
+        }
+        to.serialize_f64(*self)
+    }
+}
+
+impl<T: Slot> Slot for Option<T> {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut Reading) -> Result<(), D::Error> {
+        self.get_or_insert_default().merge(from, reading)
+    }
+
+    fn is_unset(&self) -> bool {
+        self.is_none()
+    }
+
+    fn write<S: Serializer>(&self, to: S, names: Names) -> Result<S::Ok, S::Error> {
+        match self {
+            Some(value) => value.write(to, names),
+            None => to.serialize_none(),
+        }
+    }
+}
+
+impl<T: Slot> Slot for Vec<T> {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut Reading) -> Result<(), D::Error> {
+        struct List<'a, T>(&'a mut Vec<T>, &'a mut Reading);
+        impl<'de, T: Slot> Visitor<'de> for List<'_, T> {
+            type Value = ();
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+                loop {
+                    let mut element = T::default();
+                    if list.next_element_seed(Field(&mut element, self.1))?.is_none() {
+                        return Ok(());
+                    }
+                    self.0.push(element);
+                }
+            }
+        }
+        from.deserialize_seq(List(self, reading))
+    }
+
+    fn is_unset(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn write<S: Serializer>(&self, to: S, names: Names) -> Result<S::Ok, S::Error> {
+        let mut list = to.serialize_seq(Some(self.len()))?;
+        for element in self {
+            list.serialize_element(&Written(element, names))?;
+        }
+        list.end()
+    }
+}
+
+impl<T: Slot> Slot for BTreeMap<String, T> {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut Reading) -> Result<(), D::Error> {
+        struct Entries<'a, T>(&'a mut BTreeMap<String, T>, &'a mut Reading);
+        impl<'de, T: Slot> Visitor<'de> for Entries<'_, T> {
+            type Value = ();
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+                while let Some(key) = map.next_key::<String>()? {
+                    self.1.path.push(key.clone());
+                    map.next_value_seed(Field(self.0.entry(key).or_default(), self.1))?;
+                    self.1.path.pop();
+                }
+                Ok(())
+            }
+        }
+        from.deserialize_map(Entries(self, reading))
+    }
+
+    fn is_unset(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn write<S: Serializer>(&self, to: S, names: Names) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.len()))?;
+        for (key, value) in self {
+            map.serialize_entry(key, &Written(value, names))?;
+        }
+        map.end()
+    }
+}
+
+/// A message: its fields one after the other.
+pub(super) trait Message {
+    /// Reads the field of that name. `None`: there is no such field.
+    fn field<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        map: &mut A,
+        reading: &mut Reading,
+    ) -> Option<Result<(), A::Error>>;
+    /// The proto name of the field of that name.
+    fn proto_name(name: &str) -> Option<&'static str>;
+}
+
+/// Reads a message field by field.
+pub(super) struct Fields<'a, M>(pub(super) &'a mut M, pub(super) &'a mut Reading);
+
+impl<'de, M: Message> Visitor<'de> for Fields<'_, M> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if let Some(proto) = M::proto_name(&name) {
+                self.1.path.push(proto.to_owned());
+                if seen.contains(&proto) {
+                    return Err(A::Error::custom("the field is there twice"));
+                }
+                seen.push(proto);
+            } else {
+                self.1.path.push(name.clone());
+            }
+            if let Some(read) = self.0.field(&name, &mut map, self.1) {
+                read?;
+            } else {
+                self.1.ignored.push(self.1.place());
+                map.next_value::<IgnoredAny>()?;
+            }
+            self.1.path.pop();
+        }
+        Ok(())
+    }
+}
+
+macro_rules! message {
+    ($(#[$doc:meta])* $name:ident { $($field:ident $camel:literal: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $name {
+            $(#[doc = concat!("`", stringify!($field), "`")] pub $field: $type,)*
+        }
+
+        impl $crate::anc::wire::Message for $name {
+            fn field<'de, A: serde::de::MapAccess<'de>>(
+                &mut self,
+                name: &str,
+                map: &mut A,
+                reading: &mut $crate::anc::wire::Reading,
+            ) -> Option<Result<(), A::Error>> {
+                match Self::proto_name(name)? {
+                    $(stringify!($field) => {
+                        Some(map.next_value_seed($crate::anc::wire::Field(&mut self.$field, reading)))
+                    })*
+                    _ => None,
+                }
+            }
+
+            fn proto_name(name: &str) -> Option<&'static str> {
+                $(if name == stringify!($field) || name == $camel {
+                    return Some(stringify!($field));
+                })*
+                None
+            }
+        }
+
+        impl $crate::anc::wire::Slot for $name {
+            fn merge<'de, D: serde::Deserializer<'de>>(
+                &mut self,
+                from: D,
+                reading: &mut $crate::anc::wire::Reading,
+            ) -> Result<(), D::Error> {
+                from.deserialize_map($crate::anc::wire::Fields(self, reading))
+            }
+
+            fn is_unset(&self) -> bool {
+                false
+            }
+
+            fn write<S: serde::Serializer>(&self, to: S, names: $crate::anc::wire::Names) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap as _;
+                use $crate::anc::wire::{Names, Written};
+                let mut map = to.serialize_map(None)?;
+                $(if !$crate::anc::wire::Slot::is_unset(&self.$field) {
+                    let name = match names {
+                        Names::Snake => stringify!($field),
+                        Names::Camel => $camel,
+                    };
+                    map.serialize_entry(name, &Written(&self.$field, names))?;
+                })*
+                map.end()
+            }
+        }
+    };
+}
+
+macro_rules! enumeration {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $number:literal $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $(#[doc = concat!("`", $text, "`")] $variant,)*
+            /// A number that this version does not know.
+            Other(i32),
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::of_number(0)
+            }
+        }
+
+        impl $name {
+            /// The number on the wire.
+            pub fn number(self) -> i32 {
+                match self {
+                    $(Self::$variant => $number,)*
+                    Self::Other(number) => number,
+                }
+            }
+
+            /// The value of a number.
+            pub fn of_number(number: i32) -> Self {
+                match number {
+                    $($number => Self::$variant,)*
+                    other => Self::Other(other),
+                }
+            }
+        }
+
+        impl $crate::anc::wire::Slot for $name {
+            fn merge<'de, D: serde::Deserializer<'de>>(
+                &mut self,
+                from: D,
+                reading: &mut $crate::anc::wire::Reading,
+            ) -> Result<(), D::Error> {
+                *self = match $crate::anc::wire::whole(from)? {
+                    Ok(number) => Self::of_number(number),
+                    Err(text) => match text.as_str() {
+                        $($text => Self::$variant,)*
+                        // A newer producer's word, left out like a newer field.
+                        _ => {
+                            reading.ignored.push(reading.place());
+                            return Ok(());
+                        }
+                    },
+                };
+                Ok(())
+            }
+
+            fn is_unset(&self) -> bool {
+                self.number() == 0
+            }
+
+            fn write<S: serde::Serializer>(&self, to: S, _: $crate::anc::wire::Names) -> Result<S::Ok, S::Error> {
+                match self {
+                    $(Self::$variant => to.serialize_str($text),)*
+                    Self::Other(number) => to.serialize_i32(*number),
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {enumeration, message};

@@ -1,0 +1,25 @@
+//! Karpenter's objects, as far as a node depends on them. Fields that are not listed are left alone.
+
+mod hash;
+mod node_claim;
+mod node_class;
+mod node_pool;
+mod object;
+
+pub use hash::{HASH_VERSION, in_place_update_hash, node_class_hash};
+pub use node_claim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
+pub use node_class::{
+    AksNodeClass, ArtifactStreaming, Gpu, Image, KubeletConfiguration, LinuxOsConfig, LocalDns, LocalDnsZone,
+    NodeClassSpec, NodeClassStatus, Security, TrustedLaunch,
+};
+pub use node_pool::{NodeClaimTemplate, NodePool, NodePoolSpec, TemplateMetadata, TemplateSpec};
+pub use object::{Condition, Meta, NodeClassRef, Requirement, Taint};
+
+/// Annotation of the `NodeClass` and of each `NodeClaim` with the hash that its node was made of.
+pub const HASH_ANNOTATION: &str = "karpenter.azure.com/aksnodeclass-hash";
+
+/// Annotation with the version of that hash.
+pub const HASH_VERSION_ANNOTATION: &str = "karpenter.azure.com/aksnodeclass-hash-version";
+
+/// Label of a node with the client id of kubelet's identity.
+pub const KUBELET_IDENTITY_LABEL: &str = "kubernetes.azure.com/kubelet-identity-client-id";

@@ -1,0 +1,142 @@
+//! What all objects share.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// An object's metadata.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Meta {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A condition of an object's status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A taint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Taint {
+    /// The key.
+    pub key: String,
+    /// The value, which may be missing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+/// The taint as a flag of the kubelet has it: `key=value:Effect`, or `key:Effect`.
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.key)?;
+        if !self.value.is_empty() {
+            write!(f, "={}", self.value)?;
+        }
+        write!(f, ":{}", self.effect)
+    }
+}
+
+/// A text that is no taint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no taint: key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute")]
+pub struct BadTaint(pub String);
+
+impl FromStr for Taint {
+    type Err = BadTaint;
+
+    fn from_str(text: &str) -> Result<Self, BadTaint> {
+        let bad = || BadTaint(text.to_owned());
+        let (left, effect) = text.rsplit_once(':').ok_or_else(bad)?;
+        let (key, value) = left.split_once('=').unwrap_or((left, ""));
+        if key.is_empty() || !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+            return Err(bad());
+        }
+        Ok(Self { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
+    }
+}
+
+/// A requirement on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Requirement {
+    /// The label.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`.
+    pub operator: String,
+    /// Its values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+    /// How many of them must be possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_values: Option<u32>,
+}
+
+impl Requirement {
+    /// The only value that it admits.
+    pub fn single(&self) -> Option<&str> {
+        match (self.operator.as_str(), &self.values[..]) {
+            ("In", [only]) => Some(only),
+            _ => None,
+        }
+    }
+}
+
+/// A reference to a class of nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeClassRef {
+    /// `karpenter.azure.com`.
+    pub group: String,
+    /// `AKSNodeClass`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taint_reads_and_writes_the_same() {
+        for text in ["karpenter.sh/unregistered:NoExecute", "dedicated=gpu:NoSchedule"] {
+            assert_eq!(text.parse::<Taint>().unwrap().to_string(), text);
+        }
+        for text in ["", "a", "a=b", ":NoSchedule", "a:Sometimes"] {
+            assert_eq!(text.parse::<Taint>(), Err(BadTaint(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn only_a_requirement_with_one_value_is_settled() {
+        let requirement = |operator: &str, values: &[&str]| Requirement {
+            operator: operator.to_owned(),
+            values: values.iter().map(|v| (*v).to_owned()).collect(),
+            ..Default::default()
+        };
+        assert_eq!(requirement("In", &["a"]).single(), Some("a"));
+        assert_eq!(requirement("In", &["a", "b"]).single(), None);
+        assert_eq!(requirement("NotIn", &["a"]).single(), None);
+    }
+}

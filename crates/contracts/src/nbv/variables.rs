@@ -1,0 +1,170 @@
+//! A value for every field.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::field::{Field, Shape};
+
+/// All fields with their values. Secrets are not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Variables {
+    texts: Vec<String>,
+    certificates: Vec<String>,
+}
+
+/// A value that its field cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// It is neither true nor false.
+    #[error("{field} is `true` or `false`, not `{text}`")]
+    NotBool {
+        /// The field.
+        field: Field,
+        /// The refused text.
+        text: String,
+    },
+    /// It is no whole number.
+    #[error("{field} is a whole number, not `{text}`")]
+    NotInt {
+        /// The field.
+        field: Field,
+        /// The refused text.
+        text: String,
+    },
+    /// The field is a list.
+    #[error("{field} is a list and takes no single text")]
+    IsList {
+        /// The field.
+        field: Field,
+    },
+    /// No environment variable can hold it.
+    #[error("the value of {field} holds a NUL byte")]
+    Nul {
+        /// The field.
+        field: Field,
+    },
+}
+
+impl Default for Variables {
+    fn default() -> Self {
+        let texts = Field::ALL
+            .into_iter()
+            .map(|field| match (field.shape(), field.default_text()) {
+                (Shape::Bool, "") => "false".to_owned(),
+                (_, text) => text.to_owned(),
+            })
+            .collect();
+        Self { texts, certificates: Vec::new() }
+    }
+}
+
+impl Variables {
+    /// The text of a field; of the list of certificates its length.
+    pub fn get(&self, field: Field) -> &str {
+        &self.texts[field as usize]
+    }
+
+    /// Whether a boolean field is true.
+    pub fn is_true(&self, field: Field) -> bool {
+        self.get(field) == "true"
+    }
+
+    /// Sets a field.
+    pub fn set(&mut self, field: Field, text: impl Into<String>) -> Result<(), ValueError> {
+        let text = text.into();
+        match field.shape() {
+            Shape::Bool if text != "true" && text != "false" => return Err(ValueError::NotBool { field, text }),
+            Shape::Int if text.parse::<i64>().is_err() => return Err(ValueError::NotInt { field, text }),
+            Shape::List => return Err(ValueError::IsList { field }),
+            _ if text.contains('\0') => return Err(ValueError::Nul { field }),
+            _ => {}
+        }
+        self.texts[field as usize] = text;
+        Ok(())
+    }
+
+    /// Sets the list of certificates, each base64.
+    pub fn set_certificates(&mut self, certificates: Vec<String>) -> Result<(), ValueError> {
+        let field = Field::CustomCATrustConfigCerts;
+        if certificates.iter().any(|certificate| certificate.contains('\0')) {
+            return Err(ValueError::Nul { field });
+        }
+        self.texts[field as usize] = certificates.len().to_string();
+        self.certificates = certificates;
+        Ok(())
+    }
+
+    /// The list of certificates.
+    pub fn certificates(&self) -> &[String] {
+        &self.certificates
+    }
+
+    /// What may be shown of a field.
+    pub fn shown(&self, field: Field) -> &str {
+        let text = self.get(field);
+        if field.is_secret() && text != field.default_text() { "***" } else { text }
+    }
+
+    /// Every environment name that the script sets, with its text.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        self.assignments().map(|(name, text)| (name, text.to_owned())).collect()
+    }
+
+    /// The assignments of the script, in its order.
+    pub(super) fn assignments(&self) -> impl Iterator<Item = (String, &str)> {
+        let custom_cloud = self.is_true(Field::IsAKSCustomCloud);
+        let fields = Field::ALL
+            .into_iter()
+            .filter(move |field| custom_cloud || *field != Field::AKSCustomCloudRepoDepotEndpoint)
+            .filter_map(|field| Some((field.env()?.to_owned(), self.get(field))));
+        let certificates = self
+            .certificates
+            .iter()
+            .enumerate()
+            .map(|(index, text)| (format!("CUSTOM_CA_CERT_{index}"), text.as_str()));
+        fields.chain(certificates).chain(super::script::FIXED.into_iter().map(|(name, text)| (name.to_owned(), text)))
+    }
+}
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(Field::ALL.into_iter().map(|field| (field.name(), self.shown(field)))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_set_128_names() {
+        let mut variables = Variables::default();
+        assert_eq!(variables.environment().len(), 128);
+        variables.set_certificates(vec!["YQ==".to_owned()]).unwrap();
+        assert_eq!(variables.environment()["CUSTOM_CA_CERT_0"], "YQ==");
+        assert_eq!(variables.environment()["CUSTOM_CA_TRUST_COUNT"], "1");
+        variables.set(Field::IsAKSCustomCloud, "true").unwrap();
+        assert!(variables.environment().contains_key("REPO_DEPOT_ENDPOINT"));
+    }
+
+    #[test]
+    fn a_value_of_another_shape_is_refused_by_field_and_text() {
+        let mut variables = Variables::default();
+        assert!(
+            matches!(variables.set(Field::DisableSSH, "yes"), Err(ValueError::NotBool { text, .. }) if text == "yes")
+        );
+        assert!(matches!(variables.set(Field::SwapFileSizeMB, "1.5"), Err(ValueError::NotInt { .. })));
+        assert!(matches!(variables.set(Field::Location, "a\0b"), Err(ValueError::Nul { .. })));
+        assert!(variables.set(Field::CustomCATrustConfigCerts, "a").is_err());
+    }
+
+    #[test]
+    fn secrets_do_not_print() {
+        let mut variables = Variables::default();
+        for field in Field::ALL.into_iter().filter(|field| field.is_secret()) {
+            variables.set(field, "hunter2").unwrap();
+        }
+        let shown = format!("{variables:?}");
+        assert!(!shown.contains("hunter2") && shown.contains("***"));
+    }
+}
