@@ -12,7 +12,7 @@ const HEADER: &str = "The time when unit became active or started is printed aft
 
 /// The chain of one unit: of those that it waited for the last, of those that this one waited for the last, and so on. Others that came within
 /// `fuzz` of the last are shown too.
-pub fn chain(boot: &Boot, unit: &str, fuzz: Usec) -> Result<String, NotFinished> {
+pub fn chain<'a>(boot: &'a Boot, unit: &'a str, fuzz: Usec) -> Result<String, NotFinished> {
     let finish = crate::time::finished(boot)?;
     let id = boot.id(unit);
     let mut text = HEADER.to_owned();
@@ -20,7 +20,7 @@ pub fn chain(boot: &Boot, unit: &str, fuzz: Usec) -> Result<String, NotFinished>
         line(boot, &mut text, &[], None, id, root, true);
     }
     let mut printer = Printer { boot, fuzz, finish, seen: BTreeSet::new(), text };
-    printer.below(id, &mut Vec::new());
+    printer.below(unit, &mut Vec::new());
     Ok(printer.text)
 }
 
@@ -34,6 +34,7 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     fn below(&mut self, name: &'a str, branches: &mut Vec<bool>) {
+        // Under the name that was asked for: the tool does not know an alias again.
         self.seen.insert(name);
         // Chains are as deep as units are ordered: a walk, not a recursion, so that a hostile capture cannot end the stack.
         let mut open = vec![(self.next(name), 0)];

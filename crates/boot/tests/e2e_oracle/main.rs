@@ -1,0 +1,81 @@
+//! What kiln prints, held against Debian's own `systemd-analyze` on random boots. No root, no booted systemd.
+
+mod bus;
+mod graph;
+
+use std::process::Command;
+
+use kiln_boot::{Boot, Usec};
+use tempfile::TempDir;
+
+/// Boots that every run tries.
+const CASES: u64 = 120;
+/// And those of the long run.
+#[cfg(feature = "tier2")]
+const MANY: u64 = 3_000;
+
+struct Tool {
+    folder: TempDir,
+}
+
+impl Tool {
+    fn new(boot: &Boot) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        bus::Fake::serve(boot.clone(), folder.path()).expect("a bus");
+        Self { folder }
+    }
+
+    fn run(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("systemd-analyze");
+        command.arg("--user").arg("--no-pager").args(arguments);
+        command.env("XDG_RUNTIME_DIR", self.folder.path()).env("SYSTEMD_COLORS", "0").env("LC_ALL", "C.UTF-8");
+        command.env_remove("DBUS_SESSION_BUS_ADDRESS");
+        let output = command.output().expect("systemd-analyze runs: it is in Debian's package `systemd`");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {errors}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+}
+
+fn hold_against(seed: u64) {
+    let boot = graph::boot(seed);
+    let tool = Tool::new(&boot);
+    let ours = graph::from_pid_1(&boot);
+    let fuzz = [Usec::ZERO, Usec(1_000_000), Usec(10_000_000)][usize::try_from(seed % 3).unwrap_or_default()];
+    let wide = fuzz.to_string();
+    for unit in boot.units.keys().take(4).map(kiln_boot::UnitName::as_str).chain(["default.target"]) {
+        let theirs = tool.run(&["critical-chain", "--fuzz", &wide, unit]);
+        let ours = kiln_boot::chain(&ours, unit, fuzz).expect("a finished boot");
+        assert_eq!(ours, theirs, "seed {seed}, unit {unit}, fuzz {fuzz}: ours, then theirs");
+    }
+    assert_eq!(kiln_boot::blame(&ours).expect("finished"), tool.run(&["blame"]), "seed {seed}: ours, then theirs");
+    // Counted from PID 1, a unit that was active before it cannot be told from one that never was.
+    if boot.unit("default.target").and_then(|root| root.activated) == boot.manager.userspace {
+        return;
+    }
+    assert_eq!(kiln_boot::time(&ours).expect("finished"), tool.run(&["time"]), "seed {seed}: ours, then theirs");
+}
+
+#[test]
+fn chain_blame_and_time_are_byte_for_byte_those_of_systemd_analyze() {
+    (0..CASES).for_each(hold_against);
+}
+
+#[cfg(feature = "tier2")]
+#[test]
+fn thousands_of_boots_are_printed_as_systemd_analyze_prints_them() {
+    (CASES..MANY).for_each(hold_against);
+}
+
+#[test]
+fn a_boot_that_goes_on_is_refused_as_the_tool_refuses_it() {
+    let mut boot = graph::boot(7);
+    boot.manager.finish = Some(Usec::ZERO);
+    assert!(kiln_boot::chain(&boot, "default.target", Usec::ZERO).is_err());
+    let tool = Tool::new(&boot);
+    let mut command = Command::new("systemd-analyze");
+    command.args(["--user", "critical-chain"]).env("XDG_RUNTIME_DIR", tool.folder.path());
+    let output = command.output().expect("systemd-analyze runs");
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not yet finished"));
+}
