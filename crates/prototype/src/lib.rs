@@ -15,8 +15,10 @@ pub mod node_name;
 pub mod observed;
 pub mod provenance;
 pub mod ready_time;
+pub mod refresh;
 pub mod refuse;
 pub mod run;
 #[cfg(test)]
 mod sample;
+pub mod status;
 pub mod step;
