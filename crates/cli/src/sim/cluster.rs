@@ -1,5 +1,6 @@
 //! The cluster of a served world: the embedded API server, or a real one, and the kubelets that the world plays.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -97,12 +98,21 @@ async fn play(mut kubelets: Kubelets, sim: Sim, clock: Clock, stop: watch::Recei
     let mut turns = interval(TURN);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut said = String::new();
+    // Machines that cannot join, with the boot that showed it.
+    let mut outside = BTreeSet::new();
     loop {
         tokio::select! {
             () = &mut stop => return,
             _ = turns.tick() => {}
         }
         let machines = sim.machines();
+        for machine in &machines {
+            if let Some(why) = &machine.cannot_join
+                && outside.insert((machine.vm_id.clone(), machine.boots))
+            {
+                eprintln!("{} does not join: {why}", machine.computer_name);
+            }
+        }
         let problems = tokio::select! {
             () = &mut stop => return,
             problems = kubelets.turn(&machines, clock()) => problems,

@@ -18,7 +18,7 @@ pub const RESULT_KEY: &str = "inspection.json";
 /// The `Secret`, in the pod's namespace, that the custom data on the disk go to; without the annotation they go nowhere.
 pub const SECRET_ANNOTATION: &str = "kiln.dev/secret-result";
 /// The key in it.
-pub const SECRET_KEY: &str = "customData";
+pub const SECRET_KEY: &str = "custom-data";
 /// The version of the first-boot unit; without it, that of this program.
 pub const VERSION_ANNOTATION: &str = "kiln.dev/unit-version";
 
