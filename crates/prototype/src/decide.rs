@@ -233,7 +233,7 @@ pub fn current(run: &Run) -> Option<Step> {
 /// Whether a step belongs to this run at all, as far as that is known.
 fn applies(run: &Run, step: Step) -> bool {
     if let Some(held) = step.gives_back() {
-        return run.held().contains(&held);
+        return run.holds(held);
     }
     match step {
         Step::Condemn => false,

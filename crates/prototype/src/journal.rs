@@ -357,11 +357,14 @@ impl Run {
         self.steps.get(&step).is_some_and(|progress| progress.attempts > 0)
     }
 
-    /// What the run may hold, the last taken first. What was begun counts as held: giving back what was never taken does nothing.
+    /// Whether the run may hold something. What was begun counts as held: giving back what was never taken does nothing.
+    pub fn holds(&self, held: Held) -> bool {
+        self.is_begun(held.taken_by()) && !self.is_done(held.given_back_by())
+    }
+
+    /// What the run may hold, the last taken first.
     pub fn held(&self) -> Vec<Held> {
-        let taken = |held: Held| Step::ALL.into_iter().any(|step| step.takes().contains(&held) && self.is_begun(step));
-        let mut all: Vec<_> =
-            Held::ALL.into_iter().filter(|held| taken(*held) && !self.is_done(held.given_back_by())).collect();
+        let mut all: Vec<_> = Held::ALL.into_iter().filter(|held| self.holds(*held)).collect();
         all.reverse();
         all
     }

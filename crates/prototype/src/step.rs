@@ -130,15 +130,8 @@ impl Step {
     ];
 
     /// What is held from the moment at which the step is begun. A stopped machine is two things: it has to be started, and then to come back.
-    pub fn takes(self) -> &'static [Held] {
-        match self {
-            Claim => &[Held::Claim],
-            HoldNode => &[Held::Node],
-            Protect => &[Held::Protection],
-            PowerOff => &[Held::Absence, Held::Power],
-            Try => &[Held::Trial],
-            _ => &[],
-        }
+    pub fn takes(self) -> impl Iterator<Item = Held> {
+        Held::ALL.into_iter().filter(move |held| held.taken_by() == self)
     }
 
     /// What the step gives back.
@@ -209,6 +202,17 @@ impl Held {
     /// All, the first taken first.
     pub const ALL: [Self; 6] = [Self::Claim, Self::Node, Self::Protection, Self::Absence, Self::Power, Self::Trial];
 
+    /// The step that takes it.
+    pub fn taken_by(self) -> Step {
+        match self {
+            Self::Claim => Claim,
+            Self::Node => HoldNode,
+            Self::Protection => Protect,
+            Self::Absence | Self::Power => PowerOff,
+            Self::Trial => Try,
+        }
+    }
+
     /// The step that gives it back.
     pub fn given_back_by(self) -> Step {
         match self {
@@ -249,8 +253,8 @@ mod tests {
     #[test]
     fn what_a_step_takes_a_later_step_gives_back() {
         for held in Held::ALL {
-            let taker = Step::ALL.into_iter().find(|step| step.takes().contains(&held)).unwrap();
-            assert!(taker < held.given_back_by(), "{held}");
+            assert!(held.taken_by() < held.given_back_by(), "{held}");
+            assert!(held.taken_by().takes().any(|taken| taken == held));
             assert_eq!(held.given_back_by().gives_back(), Some(held));
         }
     }
