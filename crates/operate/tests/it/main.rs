@@ -1,0 +1,5 @@
+//! The operation on the real edges, against an Azure and an API server in the same process, in virtual time.
+
+mod life;
+mod wire;
+mod world;
