@@ -13,6 +13,7 @@ pub mod latest;
 pub mod names;
 pub mod node_name;
 pub mod observed;
+pub mod plan;
 pub mod provenance;
 pub mod ready_time;
 pub mod refresh;
