@@ -1,9 +1,11 @@
 //! The operator's tool.
 
+mod boot;
 mod completions;
 mod demo;
 mod failure;
 mod man;
+mod prototype;
 mod sim;
 mod stop;
 
@@ -20,7 +22,8 @@ use failure::Failure;
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage or bad input."
+    after_help = "Exit codes: 0 done, 1 failed or what was asked does not hold, 2 usage or bad input, 3 held by another, \
+                  4 stuck and needs a person, 5 drift found, 130 stopped."
 )]
 struct Kiln {
     #[command(subcommand)]
@@ -29,8 +32,12 @@ struct Kiln {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Why kubelet started when it did, and what would save seconds
+    Boot(boot::BootCommand),
     /// Watch a node become the image of the next one, in an embedded Azure
     Demo(demo::Demo),
+    /// Make every new node a copy of your best one
+    Prototype(Box<prototype::Prototype>),
     /// An embedded Azure to try and test against
     #[command(subcommand)]
     Sim(Box<sim::Sim>),
@@ -42,15 +49,20 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Kiln::parse().command {
+        Command::Boot(command) => boot::run(&command),
         Command::Demo(command) => demo::run(&command, now()),
+        Command::Prototype(command) => prototype::run(&command, &now),
         Command::Sim(command) => sim::run(&command, &now),
         Command::Completions(command) => completions::run(&command),
         Command::Man(command) => man::run(&command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { code, message }) => {
+        Err(Failure { code, message, hint }) => {
             eprintln!("error: {message}");
+            if let Some(hint) = hint {
+                eprintln!("hint: {hint}");
+            }
             ExitCode::from(code)
         }
     }

@@ -13,8 +13,13 @@ impl Stop {
         Ok(Self([on(SignalKind::terminate())?, on(SignalKind::interrupt())?, on(SignalKind::hangup())?]))
     }
 
-    pub(crate) async fn received(self) {
-        let Self([mut terminate, mut interrupt, mut hangup]) = self;
+    pub(crate) async fn received(mut self) {
+        self.next().await;
+    }
+
+    /// The next one.
+    pub(crate) async fn next(&mut self) {
+        let Self([terminate, interrupt, hangup]) = self;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}

@@ -1,0 +1,58 @@
+//! What every command of `kiln prototype` takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use jiff::Timestamp;
+use kiln_cluster::Namespace;
+
+use super::values::{LogLevel, LogPrefix, Output, Subscription};
+
+/// Where a node of a self-managed cluster keeps what it knows of its cloud.
+pub(crate) const AZURE_JSON: &str = "/etc/kubernetes/azure.json";
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// Resource group of the scale sets [env: AZURE_RESOURCE_GROUP]
+    #[arg(short = 'g', long, value_name = "NAME", global = true, help_heading = "Azure")]
+    pub(crate) resource_group: Option<String>,
+    /// Subscription of the resource group, a GUID [env: AZURE_SUBSCRIPTION_ID]
+    #[arg(short = 's', long, value_name = "GUID", global = true, help_heading = "Azure")]
+    pub(crate) subscription: Option<Subscription>,
+    /// Run as a pod: the pod's service account, and azure.json or workload identity
+    #[arg(long, global = true, help_heading = "Azure")]
+    pub(crate) in_cluster: bool,
+    /// Cloud provider's file, with --in-cluster
+    #[arg(long, value_name = "FILE", default_value = AZURE_JSON, global = true, help_heading = "Azure")]
+    pub(crate) azure_json: PathBuf,
+    /// Endpoints of an Azure Stack [default: azurestackcloud.json beside azure.json]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Azure")]
+    pub(crate) azure_stack: Option<PathBuf>,
+
+    /// Cluster to speak to [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Kubernetes")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME", global = true, help_heading = "Kubernetes")]
+    pub(crate) context: Option<String>,
+    /// Namespace of lease, journal and saved recipe [env: POD_NAMESPACE] [default: default]
+    #[arg(long, value_name = "NAME", global = true, help_heading = "Kubernetes")]
+    pub(crate) namespace: Option<Namespace>,
+
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t, global = true, help_heading = "Output")]
+    pub(crate) output: Output,
+    /// Log from this level on
+    #[arg(long, value_name = "LEVEL", value_enum, ignore_case = true, global = true, help_heading = "Output")]
+    pub(crate) log_level: Option<LogLevel>,
+    /// Word before the level of each log line
+    #[arg(long, value_name = "WORD", global = true, help_heading = "Output")]
+    pub(crate) log_prefix: Option<LogPrefix>,
+    /// Time before each log line
+    #[arg(long, global = true, help_heading = "Output")]
+    pub(crate) log_timestamps: bool,
+
+    /// The time to begin at, to rehearse nights against the embedded Azure
+    #[arg(long, value_name = "TIME", global = true, hide = true)]
+    pub(crate) now: Option<Timestamp>,
+}
