@@ -63,10 +63,14 @@ impl Standing {
         if !self.names()?.iter().any(|known| known == name) {
             return Err(Error::Unknown { name: name.to_owned(), known: self.names()?.join(", ") });
         }
+        let keepers = processes(&folder);
         for holder in recorded(&folder.join("holder")).into_iter().filter(|process| process.is_of(&folder)) {
             holder.kill();
         }
-        wait_until_gone(&folder)
+        wait_until_gone(&folder)?;
+        // The keeper that removes the folder ends a moment later.
+        poll(Duration::from_millis(5), GONE, || Ok(keepers.iter().all(|keeper| !keeper.is_of(&folder)).then_some(())))?;
+        Ok(())
     }
 
     /// The names of those that stand, or whose remains are there.

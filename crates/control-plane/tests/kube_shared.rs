@@ -201,3 +201,62 @@ fn karpenters_own_crds_are_accepted_by_the_real_server() {
     let message = refusal(plane.apply(&wrong));
     assert!(message.contains("supported values"), "{message}");
 }
+
+fn node_class(version: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": format!("karpenter.azure.com/{version}"), "kind": "AKSNodeClass",
+        "metadata": { "name": unique("class") }, "spec": spec,
+    })
+}
+
+#[test]
+fn a_node_class_is_accepted_with_the_defaults_of_karpenters_provider_for_azure() {
+    let plane = shared();
+    plane.apply_karpenter_crds().unwrap();
+    let subnet = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/s";
+    let kubelet =
+        json!({ "cpuManagerPolicy": "static", "imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80 });
+    for spec in [
+        json!({}),
+        json!({ "imageFamily": "AzureLinux", "fipsMode": "FIPS", "maxPods": 250, "tags": { "team": "a b" } }),
+        json!({ "vnetSubnetID": subnet, "osDiskSizeGB": 2048, "kubelet": kubelet }),
+    ] {
+        for version in ["v1alpha2", "v1beta1"] {
+            let class = node_class(version, &spec);
+            plane.apply(&class).unwrap_or_else(|error| panic!("{version} {spec}: {error}"));
+            let stored = plane.get(&["aksnodeclass", class["metadata"]["name"].as_str().unwrap()]).unwrap();
+            assert_eq!(stored["apiVersion"], "karpenter.azure.com/v1beta1", "the version that is served first");
+            let given = |field: &str, default: Value| spec.get(field).cloned().unwrap_or(default);
+            assert_eq!(stored["spec"]["imageFamily"], given("imageFamily", json!("Ubuntu")));
+            assert_eq!(stored["spec"]["osDiskSizeGB"], given("osDiskSizeGB", json!(128)));
+        }
+    }
+}
+
+#[test]
+fn a_node_class_that_karpenters_provider_for_azure_would_not_take_is_refused() {
+    let plane = shared();
+    plane.apply_karpenter_crds().unwrap();
+    for (spec, words) in [
+        (json!({ "imageFamily": "Windows2022" }), "Unsupported value"),
+        (json!({ "osDiskSizeGB": 29 }), "greater than or equal to 30"),
+        (json!({ "osDiskSizeGB": 2049 }), "less than or equal to 2048"),
+        (json!({ "osDiskSizeGB": "128" }), "must be of type integer"),
+        (json!({ "maxPods": 9 }), "greater than or equal to 10"),
+        (json!({ "maxPods": 251 }), "less than or equal to 250"),
+        (json!({ "fipsMode": "FIPS", "imageFamily": "Ubuntu2204" }), "FIPS"),
+        (json!({ "vnetSubnetID": "/subscriptions/s/subnets/x" }), "should match"),
+        (json!({ "tags": { "a<b": "c" } }), "tags keys"),
+        (json!({ "tags": { "a": "c".repeat(257) } }), "tags values"),
+        (json!({ "kubelet": { "cpuManagerPolicy": "dynamic" } }), "Unsupported value"),
+        (json!({ "kubelet": { "containerLogMaxFiles": 1 } }), "greater than or equal to 2"),
+        (
+            json!({ "kubelet": { "imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 60 } }),
+            "imageGCHighThresholdPercent must be greater",
+        ),
+        (json!({ "localDNS": { "mode": "Preferred" } }), "Required value"),
+    ] {
+        let message = refusal(plane.apply(&node_class("v1beta1", &spec)));
+        assert!(message.contains(words), "{spec}: {message}");
+    }
+}

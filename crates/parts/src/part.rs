@@ -17,6 +17,8 @@ pub enum Part {
     Kube,
     /// Karpenter's own definitions of its objects.
     KarpenterCrds,
+    /// The definition of `AKSNodeClass`, by Karpenter's provider for Azure.
+    KarpenterAzureCrds,
     /// Helm, which renders and installs charts.
     Helm,
     /// The `az` command.
@@ -97,8 +99,15 @@ const GO: &str = "1.26.6";
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 6] =
-        [Self::CargoDeny, Self::PythonSdk, Self::Kube, Self::KarpenterCrds, Self::Helm, Self::AzureCli];
+    pub const ALL: [Self; 7] = [
+        Self::CargoDeny,
+        Self::PythonSdk,
+        Self::Kube,
+        Self::KarpenterCrds,
+        Self::KarpenterAzureCrds,
+        Self::Helm,
+        Self::AzureCli,
+    ];
 
     /// The name that `cargo xtask setup` takes.
     pub fn name(self) -> &'static str {
@@ -107,6 +116,7 @@ impl Part {
             Self::PythonSdk => "python",
             Self::Kube => "kube",
             Self::KarpenterCrds => "karpenter",
+            Self::KarpenterAzureCrds => "karpenter-azure",
             Self::Helm => "helm",
             Self::AzureCli => "az",
         }
@@ -119,6 +129,7 @@ impl Part {
             Self::PythonSdk => "the Azure SDK for Python, in an environment of its own",
             Self::Kube => "the servers of Kubernetes, kubectl and etcd, built from Go modules",
             Self::KarpenterCrds => "Karpenter's own CustomResourceDefinitions",
+            Self::KarpenterAzureCrds => "the CustomResourceDefinition of Karpenter's provider for Azure",
             Self::Helm => "Helm, built from its Go module",
             Self::AzureCli => "the real az, in an environment of its own",
         }
@@ -128,7 +139,7 @@ impl Part {
     pub fn tier(self) -> Tier {
         match self {
             Self::CargoDeny => Tier::Fast,
-            Self::PythonSdk | Self::Kube | Self::KarpenterCrds | Self::Helm => Tier::Default,
+            Self::PythonSdk | Self::Kube | Self::KarpenterCrds | Self::KarpenterAzureCrds | Self::Helm => Tier::Default,
             Self::AzureCli => Tier::Full,
         }
     }
@@ -158,6 +169,14 @@ impl Part {
                 to: "crds",
                 go: GO,
             },
+            // Of the versions that the checksum database and the module proxy both know, the newest.
+            Self::KarpenterAzureCrds => Recipe::GoFiles {
+                module: "github.com/Azure/karpenter-provider-azure@v1.7.1",
+                sum: "h1:dhjDn8T1YKlfNpQsfWQdk6V8ed4lYTxjJgNvoa1DqdE=",
+                from: "pkg/apis/crds",
+                to: "crds",
+                go: GO,
+            },
             Self::Helm => Recipe::GoProgram {
                 module: [
                     ("go.mod", include_str!("../../../tools/helm/go.mod")),
@@ -181,6 +200,7 @@ impl Part {
             Self::PythonSdk => "bin/python",
             Self::Kube => "bin/kiln-kube",
             Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
+            Self::KarpenterAzureCrds => "crds/karpenter.azure.com_aksnodeclasses.yaml",
             Self::Helm => "bin/helm",
             Self::AzureCli => "bin/az",
         }

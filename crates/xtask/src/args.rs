@@ -33,6 +33,7 @@ usage: cargo xtask <command>
                     python   the Azure SDK for Python, in an environment of its own
                     kube     the servers of Kubernetes, kubectl and etcd, built from Go modules (10 CPU minutes)
                     karpenter  Karpenter's own CustomResourceDefinitions
+                    karpenter-azure  the CustomResourceDefinition of Karpenter's provider for Azure
                     helm     Helm, built from its Go module
                     az       the real az, in an environment of its own (730 MB)
   floor           count the tests of each tier and write tests/floor.json
