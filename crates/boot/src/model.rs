@@ -155,6 +155,13 @@ impl Boot {
         self.unit(name).filter(|unit| unit.is_started())
     }
 
+    /// What the boot was to reach: `default.target`, where its name is recorded, else the usual ones.
+    pub fn goal(&self) -> &str {
+        let usual = ["graphical.target", "multi-user.target"];
+        let found = ["default.target"].into_iter().chain(usual).find(|name| self.unit(name).is_some());
+        self.id(found.unwrap_or("default.target"))
+    }
+
     /// When PID 1 began.
     pub fn userspace(&self) -> Usec {
         self.manager.userspace.unwrap_or_default()
