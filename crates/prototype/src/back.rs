@@ -9,3 +9,6 @@ pub use bad::{BadVersion, FINGERPRINT_TAG, MOST_REMEMBERED, forget, numbers, rea
 pub use decide::{Ask, Back, BackError, Place, RecipeTo, Running, To, Write, decide};
 pub use hold::{HOLD_TAG, Hold, lift};
 pub use patch::{Fingerprint, Patch, SamePatch, Suspect, same_patch};
+
+#[cfg(test)]
+mod ten_nights;

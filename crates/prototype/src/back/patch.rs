@@ -90,6 +90,17 @@ pub struct Suspect<'a> {
     pub contents: Option<(&'a VersionFacts, &'a VersionFacts)>,
 }
 
+impl<'a> Suspect<'a> {
+    /// A bad version beside the contents that were kept. The one before it is the newest older one that was not bad itself.
+    pub fn new(bad: &'a BadVersion, all_bad: &[BadVersion], kept: &'a [VersionFacts]) -> Self {
+        let is_bad = |facts: &&VersionFacts| all_bad.iter().any(|bad| bad.number == facts.version);
+        let own = kept.iter().find(|facts| facts.version == bad.number);
+        let older = kept.iter().filter(|facts| facts.version < bad.number && !is_bad(facts));
+        let before = older.max_by(|a, b| a.version.cmp(&b.version));
+        Self { bad, contents: before.zip(own) }
+    }
+}
+
 impl<'a> From<&'a BadVersion> for Suspect<'a> {
     fn from(bad: &'a BadVersion) -> Self {
         Self { bad, contents: None }

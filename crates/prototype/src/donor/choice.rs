@@ -1,5 +1,6 @@
 //! The choice among the nodes of a pool.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use jiff::civil::Date;
@@ -94,7 +95,7 @@ pub struct Choice {
     /// The donor, or why there is none.
     #[serde(serialize_with = "donor")]
     pub donor: Result<String, NoDonor>,
-    /// Every node, the donor first, then those that would do, then the others, each by name.
+    /// Every node: the donor first, then those that would do, the longest Ready first, then the others by name.
     pub rows: Vec<Row>,
 }
 
@@ -149,7 +150,10 @@ pub fn choose(nodes: &[NodeFacts], rules: &DonorRules, around: Surroundings<'_>)
             _ => Verdict::Out,
         };
     }
-    rows.sort_by_key(|row| row.verdict as u8);
+    rows.sort_by(|a, b| {
+        let ready = || if a.verdict == Verdict::Candidate { b.ready_for.cmp(&a.ready_for) } else { Ordering::Equal };
+        (a.verdict as u8).cmp(&(b.verdict as u8)).then_with(ready)
+    });
     Choice { pool: around.pool.name.clone(), bar, pass, donor, rows }
 }
 
@@ -166,6 +170,14 @@ fn row(node: &NodeFacts, rules: &DonorRules, around: Surroundings<'_>) -> Row {
         kernel: node.kernel.clone(),
         runs,
         why_not: judge(node, rules, around),
+    }
+}
+
+impl Choice {
+    /// The nodes that would do, the best first: whoever finds one of them unfit on closer inspection takes the next.
+    pub fn in_order(&self) -> impl Iterator<Item = &str> {
+        let donor = self.donor.is_ok();
+        self.rows.iter().filter(move |row| donor && row.verdict != Verdict::Out).map(|row| row.node.as_str())
     }
 }
 
@@ -276,6 +288,20 @@ mod tests {
              k8s-agentpool1-26100436-vmss000000: would do\n\
              k8s-agentpool1-26100436-vmss000002: patched 2026-01-01, not later than version 2026.11.08\n"
         );
+    }
+
+    #[test]
+    fn whoever_finds_the_donor_unfit_takes_the_next_longest_ready() {
+        let nodes = [
+            ready_since(0, "2026-11-15T09:00:00Z"),
+            ready_since(1, "2026-11-15T05:00:00Z"),
+            ready_since(2, "2026-11-15T07:00:00Z"),
+            unpatched(3),
+        ];
+        let choice = choose_of(&nodes, &[version("2026.11.08")], |_| (), "");
+        let order: Vec<&str> = choice.in_order().map(|name| &name[name.len() - 1..]).collect();
+        assert_eq!(order, ["1", "2", "0"]);
+        assert_eq!(choose_of(&nodes, &[], |_| (), "because=bad").in_order().count(), 0);
     }
 
     #[test]

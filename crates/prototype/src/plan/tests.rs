@@ -62,6 +62,7 @@ fn plan_of(world: &World) -> Plan {
             line_name: &line_name(),
             lines: &world.lines,
             versions: &world.versions,
+            contents: &[],
             original: &world.original,
             own_node: None,
             own_run: None,

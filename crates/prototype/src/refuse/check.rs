@@ -177,7 +177,8 @@ fn of_past(facts: &Preflight<'_>) -> Vec<Refusal> {
         }
         let known = back::read(&line.tags);
         let patch = facts.inside.map_or_else(|_| Patch::of_node(facts.node), Patch::of_inside);
-        if let Some(same) = same_patch(&patch, known.iter().map(Suspect::from)) {
+        let suspects = known.iter().map(|bad| Suspect::new(bad, &known, facts.contents));
+        if let Some(same) = same_patch(&patch, suspects) {
             refusals.push(Row::SamePatch.found(format!("`{}` {same}", facts.node.name)));
         }
     }

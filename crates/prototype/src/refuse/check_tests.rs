@@ -2,6 +2,7 @@ use kiln_cloud::{Generation, ImageLine, ImageVersion, Instance, OsDisk, Plan, Po
 use kiln_node_plan::{JoinCredential, parse_fstab};
 
 use super::*;
+use crate::diff::VersionFacts;
 use crate::donor::NodeFacts;
 use crate::sample::{disk, exact, inspection, instance, line, line_name, marketplace, node, pool, tags, version};
 
@@ -13,6 +14,7 @@ struct World {
     inside: Result<Inspection, String>,
     lines: Vec<ImageLine>,
     versions: Vec<ImageVersion>,
+    contents: Vec<VersionFacts>,
     original: Original,
     own_node: String,
     kamino: Vec<String>,
@@ -31,6 +33,7 @@ fn world() -> World {
         inside: Ok(inspection()),
         lines: vec![line()],
         versions: Vec::new(),
+        contents: Vec::new(),
         original: Original::CanBeSaved,
         own_node: "elsewhere".into(),
         kamino: Vec::new(),
@@ -53,6 +56,7 @@ fn verdict(change: impl FnOnce(&mut World)) -> Verdict {
         line_name: &world.line_name,
         lines: &world.lines,
         versions: &world.versions,
+        contents: &world.contents,
         original: &world.original,
         own_node: Some(&world.own_node),
         own_run: Some("r9"),
@@ -223,6 +227,26 @@ fn the_patch_that_was_taken_back_is_refused_unless_forced() {
     };
     assert_eq!(same(false).refusals[0].row, Row::SamePatch);
     assert!(same(true).allows());
+}
+
+#[test]
+fn a_package_that_was_taken_back_is_found_where_contents_were_kept() {
+    let with_curl = |curl: &str| {
+        verdict(|w| {
+            let facts = |version: &str, curl: &str| {
+                let mut inside = inspection();
+                inside.packages.insert("curl".into(), curl.into());
+                VersionFacts::of(version.parse().unwrap(), &inside)
+            };
+            w.contents = vec![facts("2026.11.01", "7.57.0"), facts("2026.11.08", "7.58.0")];
+            w.lines[0].tags = tags([("kiln-bad", "2026.11.08")]);
+            let inside = w.inside.as_mut().unwrap();
+            inside.packages.insert("curl".into(), curl.into());
+            inside.packages.insert("vim".into(), "8.0".into());
+        })
+    };
+    assert_eq!(with_curl("7.58.0").refusals[0].row, Row::SamePatch);
+    assert!(with_curl("7.58.1").allows());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use kiln_cloud::{ImageLine, ImageVersion, Instance, LineName, OsDisk, Pool};
 use kiln_node_plan::Inspection;
 
+use crate::diff::VersionFacts;
 use crate::donor::NodeFacts;
 
 /// Whether the recipe before the first run is there for the way back.
@@ -35,6 +36,8 @@ pub struct Preflight<'a> {
     pub lines: &'a [ImageLine],
     /// The versions of the line in use.
     pub versions: &'a [ImageVersion],
+    /// What is in versions of the line, as far as it was kept.
+    pub contents: &'a [VersionFacts],
     /// Whether there is a way back to before the first run.
     pub original: &'a Original,
     /// The node that this program runs on.
