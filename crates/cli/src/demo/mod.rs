@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Demo, now: Timestamp) -> Result<(), Failure> {
         let stop = Stop::new()?;
         tokio::select! {
             outcome = tell(arguments, now) => outcome,
-            () = stop.received() => Err(Failure { code: 130, message: "stopped; nothing is left behind".to_owned() }),
+            () = stop.received() => Err(Failure::new(130, "stopped; nothing is left behind")),
         }
     });
     // The embedded Azure ends with the runtime: no connection is worth waiting for.
