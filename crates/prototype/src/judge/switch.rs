@@ -98,7 +98,12 @@ pub(super) fn prune(run: &Run, seen: &Observed) -> Judged {
     let versions = seen.versions()?;
     // Fewer than two leave no way back, whatever was asked.
     let history = MaxHistory::new(header.policy.max_history).unwrap_or_default();
-    let beyond = |used: &_| keep(versions, history, used, &header.version).delete;
+    let beyond = |used: &_| {
+        let pruned = keep(versions, history, used, &header.version);
+        // A deletion that went wrong leaves a failed version.
+        let failed = pruned.failed.into_iter().filter(|number| *number != header.version);
+        pruned.delete.into_iter().chain(failed).collect::<Vec<_>>()
+    };
     if beyond(&std::collections::BTreeSet::new()).is_empty() {
         return Ok(Verdict::done());
     }

@@ -53,8 +53,8 @@ fn a_run_that_is_over_is_not_taken_up_again() {
     let mut world = scenario.world();
     scenario.run(&mut world);
     let before = end_state(&world);
-    let lines = world.journal.lines.len();
+    let lines = world.journal.entries.len();
     let mut driver = Driver::resume(&mut world, "later").unwrap();
     assert_eq!(driver.drive(&mut world), completed());
-    assert_eq!((end_state(&world), world.journal.lines.len()), (before, lines));
+    assert_eq!((end_state(&world), world.journal.entries.len()), (before, lines));
 }

@@ -36,6 +36,8 @@ pub(crate) struct Driver {
     pub(crate) run: Run,
     seen: Observed,
     revision: u64,
+    /// Does everything twice.
+    pub(crate) stutters: bool,
 }
 
 impl Driver {
@@ -44,7 +46,7 @@ impl Driver {
         take_lease(world, who)?;
         let run = Run::open(id.parse().unwrap(), header.clone()).unwrap();
         let revision = world.journal.revision;
-        let mut driver = Self { who: who.to_owned(), run, seen: Observed::default(), revision };
+        let mut driver = Self { who: who.to_owned(), run, seen: Observed::default(), revision, stutters: false };
         driver.record(world, Event::Opened { header: Box::new(header.clone()) })?;
         Ok(driver)
     }
@@ -54,7 +56,7 @@ impl Driver {
         take_lease(world, who)?;
         let run = replay(world).pop().expect("a journal with a run");
         let revision = world.journal.revision;
-        let mut driver = Self { who: who.to_owned(), run, seen: Observed::default(), revision };
+        let mut driver = Self { who: who.to_owned(), run, seen: Observed::default(), revision, stutters: false };
         if driver.run.closed.is_none() {
             driver.record(world, Event::Resumed { who: who.to_owned() })?;
         }
@@ -105,6 +107,10 @@ impl Driver {
         self.record(world, Event::Started { step, memo })?;
         die(world, step, Point::BeforeAct)?;
         let done = world.act(step, action, &self.run.header, self.run.id.as_str());
+        if self.stutters {
+            // What is refused because it is so already is no harm.
+            let _ = world.act(step, action, &self.run.header, self.run.id.as_str());
+        }
         die(world, step, Point::AfterAct)?;
         self.seen.forget(action);
         let event = match done {
@@ -177,10 +183,10 @@ impl Driver {
             return Err(End::Lost("journal"));
         }
         let entry = Entry { run: self.run.id.clone(), at: world.now, event };
-        world.journal.lines.push(serde_json::to_string(&entry).unwrap());
+        self.run.note(entry.at, &entry.event);
+        world.journal.entries.push(entry);
         world.journal.revision += 1;
         self.revision = world.journal.revision;
-        self.run.note(entry.at, &entry.event);
         Ok(())
     }
 
@@ -191,10 +197,11 @@ impl Driver {
     }
 }
 
-/// All runs of the journal as it is stored.
+/// All runs of the journal as it is stored: what does not survive being written is not there.
 pub(crate) fn replay(world: &World) -> Vec<Run> {
-    let entries: Vec<Entry> =
-        world.journal.lines.iter().map(|line| serde_json::from_str(line).expect("a line of the journal")).collect();
+    let read = |line: String| serde_json::from_str(&line).expect("a line of the journal");
+    let entries: Vec<Entry> = world.journal.lines().map(read).collect();
+    assert_eq!(entries, world.journal.entries);
     Run::replay(&entries).expect("a journal that can be replayed")
 }
 

@@ -71,15 +71,16 @@ impl Faults {
         }
         random.faults_left -= 1;
         let deletes = what.contains("Delete") || what.contains("Remove");
-        Some(match random.dice.below(9) {
+        Some(match random.dice.below(10) {
             0 => Fault::Throttled,
             1 => Fault::ServerError,
-            2 | 3 => Fault::LostAnswer,
+            2 => Fault::OperationFails(ErrorClass::Busy),
+            3 => Fault::Permission,
             4 => Fault::OperationFails(ErrorClass::Transient),
             5 => Fault::OperationFails(ErrorClass::Capacity),
             6 => Fault::OperationForgotten,
             7 if deletes => Fault::InVain,
-            7 => Fault::ServerError,
+            7 | 8 => Fault::LostAnswer,
             _ => Fault::OperationFails(ErrorClass::Unexpected),
         })
     }

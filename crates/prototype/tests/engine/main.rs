@@ -2,6 +2,7 @@
 
 mod crash;
 mod driver;
+mod failing;
 mod fault;
 mod scenario;
 mod world;

@@ -257,8 +257,9 @@ impl World {
         if self.line.is_none() {
             return refused(ErrorClass::NotFound, "ParentResourceNotFound");
         }
-        if self.versions.contains_key(&number) {
-            self.rule(false, "a version was written over another one");
+        if let Some(version) = self.versions.get(&number) {
+            let finished = version.read.state == VersionState::Succeeded;
+            self.rule(!finished, "a version was written over another one");
             return refused(ErrorClass::Precondition, "409 Conflict");
         }
         if !self.capture.as_ref().is_some_and(|capture| capture.provisioning == Provisioning::Succeeded) {

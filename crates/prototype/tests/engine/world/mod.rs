@@ -16,6 +16,8 @@ use kiln_cloud::{
 
 pub(crate) use others::{Birth, machine, node, node_name};
 
+use kiln_prototype::journal::Entry;
+
 use crate::fault::Faults;
 
 /// A machine of the pool and its node.
@@ -154,8 +156,15 @@ pub(crate) struct World {
 /// The journal as a cluster keeps it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Journal {
-    pub(crate) lines: Vec<String>,
+    pub(crate) entries: Vec<Entry>,
     pub(crate) revision: u64,
+}
+
+impl Journal {
+    /// As it is stored.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        self.entries.iter().map(|entry| serde_json::to_string(entry).unwrap())
+    }
 }
 
 /// The donor's id in the pool.
