@@ -83,6 +83,8 @@ pub struct BootView {
     pub images_to_pull: u32,
     /// Packages that had a newer version.
     pub packages_behind: u32,
+    /// Why it does not come to its end, if it does not.
+    pub hangs: Option<String>,
 }
 
 impl MachineView {
@@ -143,6 +145,7 @@ pub(crate) fn of(world: &World) -> Vec<MachineView> {
                 stages: boot.stages.clone(),
                 images_to_pull: boot.images_to_pull,
                 packages_behind: boot.packages_behind,
+                hangs: boot.hangs.clone(),
             }),
             up: vm.is_up(world.now),
             deleting: resource.state == State::Deleting,

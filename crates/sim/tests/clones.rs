@@ -292,6 +292,31 @@ async fn a_defect_of_clones_spares_the_donor_and_stays_with_the_clone() {
 }
 
 #[tokio::test]
+async fn a_clone_waits_for_a_disk_that_only_its_donor_has() {
+    let fstab = "UUID=1 / ext4 defaults 0 1\nUUID=2 /data ext4 defaults 0 2\n";
+    let with = |fstab: &str| ContentsSpec { fstab: Some(fstab.to_owned()), ..ContentsSpec::default() };
+    let client = world(UNIT);
+    client.sim.alter_machine("p000000", &with(fstab)).expect("planted");
+    recipe(&client, &capture(&client, 0, "1.0.0"));
+    assert!(machine(&client, "p000000").up, "its disk is attached");
+    client.sim.scale("p", 3).expect("a clone");
+    let clone = machine(&client, "p000002");
+    let why = clone.boot.as_ref().and_then(|boot| boot.hangs.as_deref()).expect("it hangs");
+    assert!(!clone.up && why.contains("`/data`"), "{why}");
+    boots_again(&client, 2);
+    assert!(!machine(&client, "p000002").up);
+
+    let client = world(UNIT);
+    client
+        .sim
+        .alter_machine("p000000", &with(&fstab.replace("/data ext4 defaults", "/data ext4 nofail")))
+        .expect("planted");
+    recipe(&client, &capture(&client, 0, "1.0.0"));
+    client.sim.scale("p", 3).expect("a clone");
+    assert!(machine(&client, "p000002").up);
+}
+
+#[tokio::test]
 async fn an_inspection_tells_each_planted_fact_and_its_json_no_secret() {
     let client = world(
         "pools:\n- name: p\n  customData: '#!/bin/sh\n\n    join hunter2'\n  contents:\n    osRelease: Test OS 1\n    kernel: 6.8-test\n    kubeletVersion: v1.32.1\n    \
@@ -330,6 +355,31 @@ async fn an_inspection_tells_each_planted_fact_and_its_json_no_secret() {
     for text in [value.to_string(), format!("{one:?}"), format!("{found:?}")] {
         assert!(!text.contains("hunter2") && !text.contains("am9pbiBodW50ZXIy"), "{text}");
     }
+}
+
+#[test]
+fn the_keys_of_a_disk_and_its_defects_are_all_told_and_no_others() {
+    let page = include_str!("../../../docs/reference/embedded-azure.md");
+    let table = page.split("\n| of a disk |").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("the table");
+    let cells = |row: usize| -> BTreeSet<&str> {
+        let rows = table.lines().skip(2).filter_map(|line| line.split('|').nth(row));
+        rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+    };
+    // The parser knows all names, and tells them to those who misspell one.
+    let known = |text: &str| -> BTreeSet<String> {
+        let error = WorldSpec::parse("w", text).expect_err("a misspelt name");
+        let line = error
+            .lines()
+            .next()
+            .and_then(|line| line.split_once("expected one of "))
+            .unwrap_or_else(|| panic!("{error}"));
+        line.1.split(", ").map(|name| name.trim_matches(|c: char| !c.is_alphanumeric()).to_owned()).collect()
+    };
+    let keys = known("pools: [{name: p, contents: {misspelt: 1}}]");
+    assert_eq!(cells(1), keys.iter().map(String::as_str).collect());
+    let defects = known("pools: [{name: p, contents: {defects: [misspelt]}}]");
+    let told = cells(3);
+    assert!(defects.iter().all(|defect| told.contains(defect.as_str())), "{defects:?} {told:?}");
 }
 
 #[tokio::test]

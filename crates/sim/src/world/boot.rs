@@ -6,7 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kiln_keep::Ids;
 use kiln_node_plan::{
-    Ancestor, CustomData, IDENTITY, JoinCredential, KeepOrDrop, SecretBytes, TokenId, Treatment, clone_credential,
+    Ancestor, CustomData, FstabEntry, IDENTITY, JoinCredential, KeepOrDrop, SecretBytes, TokenId, Treatment,
+    clone_credential,
 };
 
 use super::World;
@@ -49,8 +50,8 @@ pub(crate) struct Facts {
     pub(crate) cannot_join: Option<String>,
     /// Why its node does not become Ready.
     pub(crate) never_ready: Option<String>,
-    /// It does not come to its end.
-    pub(crate) hangs: bool,
+    /// Why it does not come to its end.
+    pub(crate) hangs: Option<String>,
 }
 
 /// Boots a machine from a disk.
@@ -63,6 +64,9 @@ pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> Facts {
         take(contents, machine);
     } else if contents.owner != machine.vm_id {
         contents.defects = contents.defects.iter().map(|defect| defect.on_a_clone()).collect();
+        if contents.fstab.iter().any(FstabEntry::holds_up_a_clone) {
+            contents.defects.insert(Defect::MountMissing);
+        }
         if contents.first_boot_unit.as_ref().is_some_and(|unit| unit.recorded_vm_id != machine.vm_id) {
             become_another(contents, machine);
         }
@@ -87,7 +91,7 @@ pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> Facts {
         .defects
         .contains(&Defect::NeverReady)
         .then(|| "the disk has a defect: kubelet never becomes ready".to_owned());
-    let hangs = contents.defects.contains(&Defect::NeverBoots);
+    let hangs = hangs(contents);
     if let Some(data) = custom_data {
         disk.custom_data = Some(data.to_owned());
     } else if !disk.contents.custom_data.present() {
@@ -102,6 +106,16 @@ pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> Facts {
         never_ready,
         hangs,
     }
+}
+
+/// Why a boot from this disk does not end.
+fn hangs(contents: &Contents) -> Option<String> {
+    if contents.defects.contains(&Defect::NeverBoots) {
+        return Some("the disk has a defect: no boot ends".to_owned());
+    }
+    let missing = contents.fstab.iter().find(|entry| entry.holds_up_a_clone());
+    let missing = missing.filter(|_| contents.defects.contains(&Defect::MountMissing))?;
+    Some(format!("`{}` is not there for `{}`: emergency mode", missing.device, missing.mount_point))
 }
 
 /// Custom data of comments alone asks for nothing: kamino's is `#cloud-config` and a line break.

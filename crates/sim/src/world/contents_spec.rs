@@ -79,6 +79,9 @@ pub enum Defect {
     NeverBoots,
     /// The same, on clones.
     CloneNeverBoots,
+    /// What `/etc/fstab` names by UUID and does not let fail is not attached: boots end in emergency mode. Every clone of a disk with
+    /// such a line has it.
+    MountMissing,
 }
 
 impl Defect {
@@ -87,6 +90,7 @@ impl Defect {
         match self {
             Self::NeverReady | Self::CloneNeverReady => Self::NeverReady,
             Self::NeverBoots | Self::CloneNeverBoots => Self::NeverBoots,
+            Self::MountMissing => Self::MountMissing,
         }
     }
 }

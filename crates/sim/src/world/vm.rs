@@ -50,9 +50,9 @@ pub(crate) struct Boot {
     /// Packages that had a newer version.
     #[serde(default)]
     pub(crate) packages_behind: u32,
-    /// It does not come to its end.
-    #[serde(default)]
-    pub(crate) hangs: bool,
+    /// Why it does not come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hangs: Option<String>,
 }
 
 impl Boot {
@@ -119,7 +119,7 @@ impl Vm {
             stages: stages.collect(),
             images_to_pull: facts.images_to_pull,
             packages_behind: facts.packages_behind,
-            hangs: facts.hangs,
+            hangs: facts.hangs.clone(),
         });
         self.cannot_join.clone_from(&facts.cannot_join);
         self.never_ready.clone_from(&facts.never_ready);
@@ -142,7 +142,8 @@ impl Vm {
 
     /// Whether the last boot has come to its end.
     pub(crate) fn is_up(&self, now: Timestamp) -> bool {
-        self.power == Power::Running && self.boot.as_ref().is_some_and(|boot| !boot.hangs && boot.ends() <= now)
+        self.power == Power::Running
+            && self.boot.as_ref().is_some_and(|boot| boot.hangs.is_none() && boot.ends() <= now)
     }
 
     /// The part of an instance view that tells of power and guest agent.
@@ -223,7 +224,7 @@ mod tests {
     fn a_boot_that_hangs_is_never_up() {
         let (profile, now) = (Profile::default(), Timestamp::UNIX_EPOCH);
         let mut vm = vm();
-        vm.power_on(&profile, now, &Facts { hangs: true, ..Facts::default() });
+        vm.power_on(&profile, now, &Facts { hangs: Some("stuck".to_owned()), ..Facts::default() });
         assert!(!vm.is_up(now + seconds(1e6)));
     }
 }
