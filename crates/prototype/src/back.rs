@@ -2,13 +2,17 @@
 
 mod bad;
 mod decide;
+mod error;
 mod hold;
 mod patch;
+mod writes;
 
 pub use bad::{BadVersion, FINGERPRINT_TAG, MOST_REMEMBERED, forget, numbers, read, remember};
-pub use decide::{Ask, Back, BackError, Place, RecipeTo, Running, To, Write, decide};
+pub use decide::{Ask, Place, To, decide};
+pub use error::BackError;
 pub use hold::{HOLD_TAG, Hold, lift};
 pub use patch::{Fingerprint, Patch, SamePatch, Suspect, same_patch};
+pub use writes::{Back, RecipeTo, Running, Write};
 
 #[cfg(test)]
 mod ten_nights;

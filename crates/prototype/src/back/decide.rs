@@ -4,18 +4,16 @@
 //! twice does not go back twice. Then the switch: one write after which new nodes get another version.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use kiln_cloud::{
-    ImageLine, ImageVersion, Instance, InstanceId, Pool, RegionProgress, Tags, VersionNumber, VersionState,
-};
-use serde::Serialize;
+use kiln_cloud::{ImageLine, ImageVersion, Instance, Pool, RegionProgress, Tags, VersionNumber, VersionState};
 
 use super::bad::{self, BadVersion};
+use super::error::BackError;
 use super::hold::Hold;
 use super::patch::Fingerprint;
+use super::writes::{Back, RecipeTo, Running, Write};
 use crate::latest::{NewNodes, new_nodes, version_of};
 use crate::provenance::Provenance;
 
@@ -61,131 +59,6 @@ pub struct Place<'a> {
     pub instances: &'a [Instance],
     /// Whether the original recipe was saved.
     pub original_saved: bool,
-}
-
-/// What a recipe is set to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum RecipeTo {
-    /// One version, because it named one before.
-    Version(VersionNumber),
-    /// What it was before the first run.
-    Original,
-}
-
-/// One write.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Write {
-    /// Tags of the line: the hold and what was bad.
-    Mark(Tags),
-    /// A version becomes usable again.
-    Include(VersionNumber),
-    /// The recipe names something else.
-    Recipe(RecipeTo),
-    /// A version is kept out of what `latest` means.
-    Exclude(VersionNumber),
-    /// A version goes for good.
-    Delete(VersionNumber),
-}
-
-/// An instance that runs a bad version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Running {
-    /// The instance.
-    pub instance: InstanceId,
-    /// Its node.
-    pub node: String,
-    /// What it runs.
-    pub version: VersionNumber,
-}
-
-/// A roll back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Back {
-    /// What to write, in order.
-    pub writes: Vec<Write>,
-    /// The versions that are out, lowest first.
-    pub bad: Vec<VersionNumber>,
-    /// What new nodes get afterwards: a version, or `original`.
-    pub then: String,
-    /// The hold that it leaves.
-    pub hold: Hold,
-    /// Who still runs what is bad.
-    pub running: Vec<Running>,
-}
-
-/// Why there is no way back.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BackError {
-    /// New nodes do not come from the line.
-    #[error(
-        "new nodes of `{pool}` are made from {from}, not from a version of its line: there is nothing to roll back"
-    )]
-    Elsewhere {
-        /// The pool.
-        pool: String,
-        /// What they are made from.
-        from: String,
-    },
-    /// Nothing would be left.
-    #[error(
-        "{bad} is the only usable version of `{pool}`: without it no node can be made; \
-         use `--to original`, or make a new version first"
-    )]
-    NothingLeft {
-        /// The pool.
-        pool: String,
-        /// The version.
-        bad: String,
-    },
-    /// There is no such version.
-    #[error("there is no version {asked}; there are {existing}")]
-    NoSuchVersion {
-        /// The version.
-        asked: VersionNumber,
-        /// Those that exist.
-        existing: String,
-    },
-    /// The version cannot be used.
-    #[error("version {asked} cannot be used in {region}: {why}; choose another")]
-    Unusable {
-        /// The version.
-        asked: VersionNumber,
-        /// The region.
-        region: String,
-        /// What it lacks.
-        why: String,
-    },
-    /// It is so already.
-    #[error("new nodes get {0} already; nothing was changed")]
-    AlreadyThere(String),
-    /// A roll back is in force.
-    #[error("already rolled back ({hold}); to go further back say `--to VERSION`, to go on say `--lift-hold`")]
-    AlreadyBack {
-        /// The hold.
-        hold: String,
-    },
-    /// Somebody still uses what should be deleted.
-    #[error(
-        "version {version} is in use by {nodes}; leave `--delete` out, replace them with `kiln prototype refresh`, then delete"
-    )]
-    InUse {
-        /// The version.
-        version: VersionNumber,
-        /// Who uses it.
-        nodes: String,
-    },
-    /// The original recipe is not there.
-    #[error(
-        "the original recipe of `{pool}` was not saved; use `--to VERSION`, or set the recipe by the tool that made the pool"
-    )]
-    NoOriginal {
-        /// The pool.
-        pool: String,
-    },
 }
 
 /// Decides a roll back.
@@ -393,34 +266,6 @@ fn refuse_used(bad: &BTreeSet<VersionNumber>, place: Place<'_>) -> Result<(), Ba
     let Some(version) = users.first().map(|user| user.version.clone()) else { return Ok(()) };
     let nodes: Vec<&str> = users.iter().filter(|user| user.version == version).map(|user| user.node.as_str()).collect();
     Err(BackError::InUse { version, nodes: nodes.join(", ") })
-}
-
-impl fmt::Display for Write {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Mark(_) => f.write_str("mark the line: on hold, and what was bad"),
-            Self::Include(version) => write!(f, "include {version} again"),
-            Self::Recipe(RecipeTo::Version(version)) => write!(f, "point the recipe at {version}"),
-            Self::Recipe(RecipeTo::Original) => f.write_str("put the original recipe back"),
-            Self::Exclude(version) => write!(f, "exclude {version}"),
-            Self::Delete(version) => write!(f, "delete {version}"),
-        }
-    }
-}
-
-impl fmt::Display for Back {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.writes.iter().try_for_each(|write| writeln!(f, "{write}"))?;
-        writeln!(f, "new nodes get {}", self.then)?;
-        writeln!(f, "{}", self.hold)?;
-        if self.running.is_empty() {
-            return writeln!(f, "no instance runs what was bad");
-        }
-        for user in &self.running {
-            writeln!(f, "{} runs {}", user.node, user.version)?;
-        }
-        writeln!(f, "{} instances run what was bad; `kiln prototype refresh` replaces them", self.running.len())
-    }
 }
 
 #[cfg(test)]
