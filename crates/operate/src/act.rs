@@ -93,12 +93,12 @@ impl<F: Factory> Carrier<'_, F> {
 
     async fn hold_node(&mut self) -> Done {
         let held = self.context.cluster.hold(&self.node, &self.owner, HoldWhat::ALL).await;
-        let node = held.map_err(|error| of_cluster(&error))?;
+        let seen = held.map_err(|error| of_cluster(&error))?;
         let note =
             format!("run {} copies this node's disk: it is cordoned, drained and stopped for a while", self.run.id);
         let event = NodeEvent { kind: EventKind::Normal, action: "Hold", reason: "Prototype", note };
         // An event is no record.
-        let _ = self.context.cluster.tell(&node, &self.owner, &event).await;
+        let _ = self.context.cluster.tell(&seen, &self.owner, &event).await;
         Ok(None)
     }
 

@@ -51,6 +51,12 @@ pub enum Error {
         /// Why its name tells nothing either.
         source: BadNodeName,
     },
+    /// The donor's machine, disk or inside could not be read.
+    #[error("not enough of node `{node}` could be read to begin a run on it")]
+    Unread {
+        /// The node.
+        node: NodeName,
+    },
     /// The journal names a donor that is no node.
     #[error("the journal names a donor that is no node: {0}")]
     BadNode(#[from] kiln_cluster::BadName),

@@ -1,29 +1,48 @@
-//! Reads everything that a run has to know before it begins, and settles what does not change afterwards.
+//! Reads everything that speaks for or against a run, before anything is touched.
 
-use kiln_cloud::{Factory, ImageLine, ImageSource, ImageVersion, Instance, OsDisk, Pool, Tags, TrialName};
-use kiln_cluster::{NodeSeen, Owner};
+use jiff::tz::Offset;
+use kiln_cloud::{Factory, FactoryError, ImageLine, ImageVersion, Instance, LineName, OsDisk, Pool};
+use kiln_cluster::{FactsStore, NodeSeen, OriginalStore};
 use kiln_node_plan::Inspection;
-use kiln_prototype::history::replicas;
-use kiln_prototype::journal::StepFailure;
-use kiln_prototype::latest::version_of;
+use kiln_prototype::diff::VersionFacts;
+use kiln_prototype::latest::same_line;
 use kiln_prototype::names;
-use kiln_prototype::provenance::{Provenance, merge};
-use kiln_prototype::run::{Donor, Header, Policy, RunId, SCHEMA};
+use kiln_prototype::refuse::{
+    LineChoice, Original, Preflight, Row, Verdict, Wanted, check, choose_line, line_names, misfits,
+};
+use kiln_prototype::run::RunId;
 
-use crate::carry::Carrier;
+use crate::access::{AccessRow, Side, check_access};
 use crate::context::Context;
-use crate::error::{Error, of_cluster};
+use crate::error::Error;
+use crate::header::owner_of;
 use crate::news::Happening;
-use crate::request::Wish;
+use crate::node_facts::facts_of;
+use crate::place::Place;
+use crate::side::SideError;
 
-/// Everything that a run has to know before it begins.
+/// What a person agreed to, as far as it decides whether a run may begin.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Consent {
+    pub(crate) force: bool,
+    pub(crate) allow_empty_pool: bool,
+    pub(crate) no_original: bool,
+}
+
+/// Everything that speaks for or against a run.
 pub(crate) struct Gathered {
     pub(crate) pool: Pool,
-    pub(crate) instance: Instance,
-    pub(crate) disk: OsDisk,
-    pub(crate) line: Option<ImageLine>,
+    pub(crate) instance: Option<Instance>,
+    pub(crate) disk: Option<OsDisk>,
+    /// Where the pool's line is by its name.
+    pub(crate) line_name: LineName,
+    /// The lines that exist where one can be.
+    pub(crate) lines: Vec<ImageLine>,
+    /// The versions of the line that would be used.
     pub(crate) versions: Vec<ImageVersion>,
-    pub(crate) inspection: Inspection,
+    /// What is inside, or why that is not known. Nobody looks into a node that is refused anyway.
+    pub(crate) inside: Result<Inspection, String>,
+    pub(crate) verdict: Verdict,
 }
 
 impl Gathered {
@@ -32,153 +51,182 @@ impl Gathered {
         context: &Context<F>,
         node: &NodeSeen,
         place: &Place,
+        consent: Consent,
         run: &RunId,
     ) -> Result<Self, Error> {
         let factory = context.factory.as_ref();
         let Place { pool, instance } = place;
-        let pool = factory.describe_pool(pool).await.map_err(Error::cloud(format!("read pool {pool}")))?;
+        let pool = factory.describe_pool(pool).await.map_err(Error::cloud(format!("read scale set {pool}")))?;
         let what = format!("read instance {instance} of {}", pool.name);
-        let instance = factory.describe_instance(&pool.name, instance).await.map_err(Error::cloud(what))?;
-        let disk = factory.os_disk(&instance).await.map_err(Error::cloud(format!("read the disk of {}", node.name)))?;
-        let name = names::line(&context.resource_group, &pool.name)?;
-        let what = format!("read image definition {}", name.definition);
-        let line = factory.find_line(&name).await.map_err(Error::cloud(what))?;
-        let versions = match &line {
-            Some(_) => {
-                let what = format!("read the versions of {}", name.definition);
-                factory.versions(&name).await.map_err(Error::cloud(what))?
-            }
-            None => Vec::new(),
+        let instance = if_there(what, factory.describe_instance(&pool.name, instance).await)?;
+        let disk = match &instance {
+            Some(instance) => if_there(format!("read the disk of {}", node.name), factory.os_disk(instance).await)?,
+            None => None,
         };
-        let owner = owner_of(run);
-        context.tell(&pool.name, Some(run), Happening::Inspecting(node.name.clone())).await;
-        let inspection = context.inside.inspect(node, &owner).await?;
-        Ok(Self { pool, instance, disk, line, versions, inspection })
+        let line_name = names::line(&context.resource_group, &pool.name)?;
+        let (lines, versions) = match &disk {
+            Some(disk) => read_lines(context, &line_name, &Wanted::of(disk, &pool), &pool).await?,
+            None => (Vec::new(), Vec::new()),
+        };
+        let rivals = context.cluster.rivals().await?;
+        let around = Around {
+            rivals: rivals.iter().map(ToString::to_string).collect(),
+            missing: missing(context, &pool).await?,
+            original_saved: original_saved(context, &pool, &line_name).await?,
+            contents: contents(context, &pool, &lines).await?,
+        };
+        let inside = Err("nobody looked".to_owned());
+        let verdict = Verdict::default();
+        let mut gathered = Self { pool, instance, disk, line_name, lines, versions, inside, verdict };
+        gathered.verdict = gathered.judge(context, node, consent, run, &around);
+        gathered.verdict.refusals.retain(|refusal| !matches!(refusal.row, Row::NotInspected | Row::Original));
+        if gathered.verdict.allows() {
+            context.tell(&gathered.pool.name, Some(run), Happening::Inspecting(node.name.clone())).await;
+            gathered.inside = match context.inside.inspect(node, &owner_of(run)).await {
+                Ok(inspection) => Ok(inspection),
+                Err(error) if error.outage() => return Err(error.into()),
+                Err(error) => Err(error.to_string()),
+            };
+            gathered.verdict = gathered.judge(context, node, consent, run, &around);
+        }
+        Ok(gathered)
     }
 
-    /// What is settled when the run opens.
-    pub(crate) fn header<F: Factory>(
+    fn judge<F: Factory>(
         &self,
         context: &Context<F>,
         node: &NodeSeen,
-        wish: &Wish,
+        consent: Consent,
         run: &RunId,
-    ) -> Result<Header, Error> {
-        let Self { pool, instance, disk, inspection, .. } = self;
-        let started = context.now();
-        let line = ImageLine {
-            name: names::line(&context.resource_group, &pool.name)?,
-            location: pool.location.clone(),
-            generation: disk.generation,
-            architecture: disk.architecture,
-            security_type: disk.security_type.clone(),
-            identity: names::line_identity(&context.resource_group, &pool.name),
-            plan: pool.plan.clone(),
-            tags: Tags::new(),
+        around: &Around,
+    ) -> Verdict {
+        let original = match &self.inside {
+            _ if around.original_saved => Original::Saved,
+            _ if consent.no_original => Original::CanBeSaved,
+            Ok(inside) if inside.custom_data.bytes().is_some() => Original::CanBeSaved,
+            Ok(inside) if inside.custom_data.present() => {
+                Original::Lost("the custom data on the donor's disk could not be read".to_owned())
+            }
+            Ok(_) => Original::Lost("the donor's disk has no custom data any more".to_owned()),
+            Err(why) => Original::Lost(why.clone()),
         };
-        let provenance = Provenance::of(
-            node.name.as_str(),
-            started,
-            inspection,
-            ancestors(&instance.runs, &line, &self.versions),
-            run.as_str(),
-            &context.who,
-        );
-        let grown = pool.capacity.saturating_add(wish.policy.new_nodes);
-        Ok(Header {
-            schema: SCHEMA,
-            pool: pool.name.clone(),
-            donor: Donor {
-                node: node.name.to_string(),
-                instance: instance.id.clone(),
-                vm_id: instance.vm_id.clone(),
-                os_disk: disk.id.clone(),
-                has_first_boot: inspection.first_boot_unit.is_some(),
-            },
-            started,
-            version: names::version_of_day(started),
-            who: context.who.clone(),
-            policy: Policy { replicas: replicas(grown, wish.replicas), ..wish.policy.clone() },
-            gallery: names::new_gallery(&context.resource_group, &pool.location)?,
-            line,
-            capture: names::capture(&pool.name)?,
-            trial: TrialName::of_run(run.as_str())?,
-            tags: merge(&wish.tags, &provenance.tags())?,
+        check(Preflight {
+            pool: &self.pool,
+            instance: self.instance.as_ref(),
+            disk: self.disk.as_ref(),
+            node: &facts_of(node),
+            inside: self.inside.as_ref().map_err(String::as_str),
+            line_name: &self.line_name,
+            lines: &self.lines,
+            versions: &self.versions,
+            contents: &around.contents,
+            original: &original,
+            own_node: context.own_node.as_ref().map(kiln_cluster::NodeName::as_str),
+            own_run: Some(run.as_str()),
+            kamino: &around.rivals,
+            missing: &around.missing,
+            force: consent.force,
+            allow_empty_pool: consent.allow_empty_pool,
+            today: Offset::UTC.to_datetime(context.now()).date(),
         })
     }
 
     /// What speaks against the run.
     pub(crate) fn refusals(&self) -> Vec<String> {
-        Vec::new()
+        self.verdict.refusals.iter().map(ToString::to_string).collect()
+    }
+
+    /// What does not, and should be known.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.verdict.warnings.iter().map(ToString::to_string).collect()
     }
 }
 
-/// Which machine a node is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) pool: kiln_cloud::PoolName,
-    pub(crate) instance: kiln_cloud::InstanceId,
+/// What is not of the donor.
+struct Around {
+    rivals: Vec<String>,
+    missing: Vec<String>,
+    original_saved: bool,
+    contents: Vec<VersionFacts>,
 }
 
-impl Place {
-    /// By the provider id, or by the name where there is none yet.
-    pub(crate) fn of(node: &NodeSeen) -> Result<Self, Error> {
-        if let Some(machine) = node.machine() {
-            return Ok(Self { pool: machine.pool, instance: machine.instance });
-        }
-        let (pool, instance) = kiln_prototype::node_name::instance_of(node.name.as_str())
-            .map_err(|source| Error::NotOfAPool { node: node.name.clone(), source })?;
-        Ok(Self { pool, instance })
+/// The lines that exist where a fitting one can be, and the versions of the one that would be used. The second place is looked at only where
+/// the first does not serve.
+async fn read_lines<F: Factory>(
+    context: &Context<F>,
+    base: &LineName,
+    wanted: &Wanted,
+    pool: &Pool,
+) -> Result<(Vec<ImageLine>, Vec<ImageVersion>), Error> {
+    use kiln_cloud::ImageSource::{Definition, ExactVersion};
+    let factory = context.factory.as_ref();
+    let find = async |name: &LineName| {
+        let what = format!("read image definition {}", name.definition);
+        factory.find_line(name).await.map_err(Error::cloud(what))
+    };
+    let [first, second] = line_names(base, wanted);
+    let mut lines: Vec<ImageLine> = find(&first).await?.into_iter().collect();
+    let serves = lines.first().is_none_or(|line| misfits(line, wanted).is_empty());
+    let named = matches!(&pool.recipe.image, Definition(line) | ExactVersion(line, _) if same_line(line, &second));
+    if (!serves || named) && !same_line(&first, &second) {
+        lines.extend(find(&second).await?);
     }
-}
-
-/// The run as nodes and pods know it.
-pub(crate) fn owner_of(run: &RunId) -> Owner {
-    run.as_str().parse().expect("lower-case letters and digits are an owner")
-}
-
-/// The donor's own version and those before it, the nearest first.
-fn ancestors(runs: &ImageSource, line: &ImageLine, versions: &[ImageVersion]) -> Vec<kiln_cloud::VersionNumber> {
-    let Some(own) = version_of(runs, &line.name) else { return Vec::new() };
-    let earlier = versions.iter().find(|version| version.number == *own);
-    let earlier = earlier.map(|version| Provenance::read(&version.tags).ancestors).unwrap_or_default();
-    std::iter::once(own.clone()).chain(earlier).collect()
-}
-
-impl<F: Factory> Carrier<'_, F> {
-    /// What is inside the donor: as it was read at the beginning, or read now.
-    pub(crate) async fn inspected(&mut self) -> Result<Inspection, StepFailure> {
-        if let Some(inspection) = &self.inspection {
-            return Ok(inspection.clone());
+    let versions = match choose_line(base, wanted, &lines, &pool.recipe.image) {
+        LineChoice::Use(line) => {
+            let what = format!("read the versions of {}", line.name.definition);
+            factory.versions(&line.name).await.map_err(Error::cloud(what))?
         }
-        let gone = || StepFailure {
-            class: kiln_cloud::ErrorClass::NotFound,
-            message: format!("node {} is gone, so its inside cannot be read", self.node),
-        };
-        let node = self.node_seen(&self.node).await?.ok_or_else(gone)?;
-        self.tell(Happening::Inspecting(self.node.clone())).await;
-        let inspection = self.context.inside.inspect(&node, &self.owner).await.map_err(|error| of_cluster(&error))?;
-        self.inspection = Some(inspection.clone());
-        Ok(inspection)
+        LineChoice::Create(_) | LineChoice::Taken(_) => Vec::new(),
+    };
+    Ok((lines, versions))
+}
+
+/// What a run would not be allowed to do. Who may not even ask learns it from the act itself.
+async fn missing<F: Factory>(context: &Context<F>, pool: &Pool) -> Result<Vec<String>, Error> {
+    let report = match check_access(context, std::slice::from_ref(&pool.name)).await {
+        Ok(report) => report,
+        Err(SideError::Operate(error)) => return Err(error),
+        Err(_) => return Ok(Vec::new()),
+    };
+    let counts = |row: &&AccessRow| match row.side {
+        Side::Azure => row.reason.is_empty(),
+        // Rivals were looked for a moment ago: it is allowed, or the server has no such kind.
+        Side::Kubernetes => !row.action.ends_with(".batch"),
+    };
+    Ok(report.missing().filter(counts).map(|row| row.action.clone()).collect())
+}
+
+/// Whether the recipe before the first run is kept, or there is none to keep: the pool is made from its line already.
+async fn original_saved<F: Factory>(context: &Context<F>, pool: &Pool, line: &LineName) -> Result<bool, Error> {
+    use kiln_cloud::ImageSource::{Definition, ExactVersion};
+    let of_ours = |named: &LineName| {
+        let ours = named.definition.get(..line.definition.len());
+        named.gallery == line.gallery && ours.is_some_and(|ours| ours.eq_ignore_ascii_case(&line.definition))
+    };
+    if matches!(&pool.recipe.image, Definition(named) | ExactVersion(named, _) if of_ours(named)) {
+        return Ok(true);
     }
+    let store = OriginalStore::new(&context.cluster, &context.namespace, &pool.name);
+    Ok(store.load().await?.is_some())
+}
 
-    /// What speaks against the run, read anew: its first process died before it could say that nothing does.
-    pub(crate) async fn refusals(&mut self) -> Result<Vec<String>, StepFailure> {
-        let gone = || vec![format!("donor {} is gone", self.node)];
-        let Some(node) = self.node_seen(&self.node).await? else { return Ok(gone()) };
-        let header = &self.run.header;
-        let place = Place { pool: header.pool.clone(), instance: header.donor.instance.clone() };
-        match Gathered::read(self.context, &node, &place, &self.run.id).await {
-            Ok(gathered) => {
-                let refusals = gathered.refusals();
-                self.inspection = Some(gathered.inspection);
-                Ok(refusals)
-            }
-            Err(Error::Cluster(error)) => Err(of_cluster(&error)),
-            Err(Error::Cloud { class, what, source }) => {
-                Err(StepFailure { class, message: format!("{what}: {source}") })
-            }
-            Err(error) => Ok(vec![error.to_string()]),
-        }
+/// What is in the versions so far. A pool without a line has none.
+async fn contents<F: Factory>(
+    context: &Context<F>,
+    pool: &Pool,
+    lines: &[ImageLine],
+) -> Result<Vec<VersionFacts>, Error> {
+    if lines.is_empty() {
+        return Ok(Vec::new());
+    }
+    let store = FactsStore::new(&context.cluster, &context.namespace, &pool.name);
+    Ok(store.list().await?.into_iter().map(|(_, facts)| facts).collect())
+}
+
+fn if_there<T, E: FactoryError>(what: String, read: Result<T, E>) -> Result<Option<T>, Error> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.not_found() => Ok(None),
+        Err(error) => Err(Error::cloud(what)(error)),
     }
 }

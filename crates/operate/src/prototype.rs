@@ -10,10 +10,12 @@ use kiln_prototype::run::{Header, RunId};
 use crate::carry::Carrier;
 use crate::context::Context;
 use crate::error::Error;
-use crate::gather::{Gathered, Place, owner_of};
+use crate::gather::{Consent, Gathered};
+use crate::header::owner_of;
 use crate::news::Happening;
+use crate::place::Place;
 use crate::report::{Ending, Report};
-use crate::request::{LEASE, Request};
+use crate::request::{LEASE, Request, Wish};
 
 /// Closed runs that stay in the journal, for `history` and for usual durations.
 const KEPT_RUNS: usize = 20;
@@ -27,15 +29,16 @@ pub async fn update<F: Factory>(context: &Context<F>, request: &Request) -> Resu
         return seat.hold(seat.go_on()).await;
     }
     let run = context.fresh();
-    let gathered = Gathered::read(context, &node, &place, &run).await?;
-    let refusals = gathered.refusals();
+    let gathered = Gathered::read(context, &node, &place, consent(&request.wish), &run).await?;
+    let (refusals, notes) = (gathered.refusals(), gathered.warnings());
     if !refusals.is_empty() {
         let (pool, node) = (place.pool, node.name);
-        return Ok(Report { pool, node, run: None, ending: Ending::Refused(refusals), notes: Vec::new() });
+        return Ok(Report { pool, node, run: None, ending: Ending::Refused(refusals), notes });
     }
     let header = gathered.header(context, &node, &request.wish, &run)?;
     let seen = Observed { refusals: Some(refusals), pool: Some(gathered.pool), ..Observed::default() };
-    seat.hold(seat.begin(run, header, seen, gathered.inspection)).await
+    let fresh = Fresh { run, header, seen, inside: gathered.inside.ok(), notes };
+    seat.hold(seat.begin(fresh)).await
 }
 
 /// Goes on with the open run of a pool.
@@ -45,6 +48,19 @@ pub async fn resume<F: Factory>(context: &Context<F>, pool: &PoolName) -> Result
         return Err(Error::NothingOpen(pool.clone()));
     }
     seat.hold(seat.go_on()).await
+}
+
+fn consent(wish: &Wish) -> Consent {
+    Consent { force: wish.policy.force, allow_empty_pool: wish.allow_empty_pool, no_original: wish.no_original }
+}
+
+/// A run that is about to begin.
+struct Fresh {
+    run: RunId,
+    header: Header,
+    seen: Observed,
+    inside: Option<Inspection>,
+    notes: Vec<String>,
 }
 
 /// The last run of a journal, if nobody ended it.
@@ -89,7 +105,8 @@ impl<'a, F: Factory> Seat<'a, F> {
     }
 
     /// Opens the run, unless somebody opened one since we looked.
-    async fn begin(&self, run: RunId, header: Header, seen: Observed, inside: Inspection) -> Result<Report, Error> {
+    async fn begin(&self, fresh: Fresh) -> Result<Report, Error> {
+        let Fresh { run, header, seen, inside, notes } = fresh;
         let mut journal = self.store.load().await?;
         if open_run(&journal)?.is_some() {
             return self.go_on().await;
@@ -100,7 +117,11 @@ impl<'a, F: Factory> Seat<'a, F> {
         entries.push(Entry { run: run.clone(), at, event: event.clone() });
         self.store.save(&mut journal, entries).await?;
         self.context.tell(&self.pool, Some(&run), Happening::Recorded(event)).await;
-        self.carrier(Run::open(run, header)?, journal, seen, Some(inside))?.carry().await
+        let mut carrier = self.carrier(Run::open(run, header)?, journal, seen, inside)?;
+        for note in notes {
+            carrier.note(note).await;
+        }
+        carrier.carry().await
     }
 
     async fn go_on(&self) -> Result<Report, Error> {

@@ -10,7 +10,7 @@ use kiln_prototype::run::Policy;
 pub const LEASE: Duration = Duration::from_secs(15);
 
 /// What is asked of a run beyond its donor.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wish {
     /// What goes into the journal.
     pub policy: Policy,
@@ -22,18 +22,6 @@ pub struct Wish {
     pub allow_empty_pool: bool,
     /// The run may begin although the recipe before it cannot be kept.
     pub no_original: bool,
-}
-
-impl Default for Wish {
-    fn default() -> Self {
-        Self {
-            policy: Policy::default(),
-            replicas: None,
-            tags: Tags::new(),
-            allow_empty_pool: false,
-            no_original: false,
-        }
-    }
 }
 
 /// A run on one donor.

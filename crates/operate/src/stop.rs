@@ -31,7 +31,7 @@ impl Stop {
     pub async fn told(&self) {
         let Some(mut told) = self.0.clone() else { return std::future::pending().await };
         if told.wait_for(|told| *told).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
