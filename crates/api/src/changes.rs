@@ -1,0 +1,218 @@
+//! What differs between two documents, field by field, and what it costs.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::describe::{Kind, Shape};
+use crate::effect::Effect;
+use crate::hub::{Metadata, NodeConfig};
+use crate::spec::Spec;
+
+/// A field that differs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Its path: `spec.os.sysctl[vm.swappiness]`.
+    pub path: String,
+    /// What it was; nothing where it was not there.
+    pub from: Option<Value>,
+    /// What it is to be.
+    pub to: Option<Value>,
+    /// What the change costs.
+    pub effect: Effect,
+}
+
+/// The differences between two documents in what the node is to be.
+pub fn between(from: &NodeConfig, to: &NodeConfig) -> Vec<Change> {
+    let value = |config: &NodeConfig| serde_json::to_value(&config.spec).expect("documents have text for names");
+    let mut changes = Vec::new();
+    object("spec", Some(&value(from)), Some(&value(to)), &Spec::shape(), &mut changes);
+    changes
+}
+
+/// The costliest effect of changes.
+pub fn highest(changes: &[Change]) -> Effect {
+    changes.iter().map(|change| change.effect).max().unwrap_or(Effect::None)
+}
+
+fn object(path: &str, from: Option<&Value>, to: Option<&Value>, shape: &Shape, changes: &mut Vec<Change>) {
+    let empty = Map::new();
+    let map = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_else(|| empty.clone());
+    let (from, to) = (map(from), map(to));
+    let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
+    for name in names {
+        let (a, b) = (from.get(name), to.get(name));
+        let path = format!("{path}.{name}");
+        match shape.field(name) {
+            Some(field) => value(&path, a, b, &field.kind, field.effect, changes),
+            // Nobody here reads it, so nothing happens.
+            None => leaf(&path, a, b, Effect::None, changes),
+        }
+    }
+}
+
+fn value(
+    path: &str,
+    from: Option<&Value>,
+    to: Option<&Value>,
+    kind: &Kind,
+    effect: Option<Effect>,
+    changes: &mut Vec<Change>,
+) {
+    if from == to {
+        return;
+    }
+    match kind {
+        Kind::Object(shape) => object(path, from, to, &shape(), changes),
+        Kind::Map(inner) => {
+            let map = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
+            let (from, to) = (map(from), map(to));
+            for name in from.keys().chain(to.keys()).collect::<BTreeSet<_>>() {
+                value(&format!("{path}[{name}]"), from.get(name), to.get(name), inner, effect, changes);
+            }
+        }
+        Kind::List(inner) => match inner.as_ref() {
+            Kind::Object(shape) if shape().key().is_some() => keyed(path, from, to, &shape(), effect, changes),
+            _ => leaf(path, from, to, effect.unwrap_or(Effect::Replace), changes),
+        },
+        _ => leaf(path, from, to, effect.unwrap_or(Effect::Replace), changes),
+    }
+}
+
+/// A list whose elements have names: each is compared with its namesake, and one that comes or goes costs what the list does.
+fn keyed(
+    path: &str,
+    from: Option<&Value>,
+    to: Option<&Value>,
+    shape: &Shape,
+    effect: Option<Effect>,
+    changes: &mut Vec<Change>,
+) {
+    let key = &shape.key().expect("asked before").name;
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let name = |element: &Value| element.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (from, to) = (list(from), list(to));
+    for element in from.iter().chain(&to).map(name).collect::<BTreeSet<_>>() {
+        let find = |list: &[Value]| list.iter().find(|candidate| name(candidate) == element).cloned();
+        let path = format!("{path}[{element}]");
+        match (find(&from), find(&to)) {
+            (Some(a), Some(b)) => object(&path, Some(&a), Some(&b), shape, changes),
+            (a, b) => leaf(&path, a.as_ref(), b.as_ref(), effect.unwrap_or(Effect::Replace), changes),
+        }
+    }
+    let order = |list: &[Value]| list.iter().map(name).collect::<Vec<_>>();
+    let (mut a, mut b) = (order(&from), order(&to));
+    if a != b {
+        a.sort();
+        b.sort();
+        if a == b {
+            leaf(
+                path,
+                Some(&Value::from(order(&from))),
+                Some(&Value::from(order(&to))),
+                effect.unwrap_or(Effect::Replace),
+                changes,
+            );
+        }
+    }
+}
+
+fn leaf(path: &str, from: Option<&Value>, to: Option<&Value>, effect: Effect, changes: &mut Vec<Change>) {
+    if from != to {
+        changes.push(Change { path: path.to_owned(), from: from.cloned(), to: to.cloned(), effect });
+    }
+}
+
+/// The paths of fields that no shape knows.
+pub(crate) fn unknown(document: &Value) -> Vec<String> {
+    let mut paths = Vec::new();
+    for (name, inner) in document.as_object().into_iter().flatten() {
+        match name.as_str() {
+            "apiVersion" | "kind" | "signature" => {}
+            "metadata" => strangers(name, inner, &Metadata::shape(), &mut paths),
+            "spec" => strangers(name, inner, &Spec::shape(), &mut paths),
+            _ => paths.push(name.clone()),
+        }
+    }
+    paths
+}
+
+fn strangers(path: &str, document: &Value, shape: &Shape, paths: &mut Vec<String>) {
+    for (name, inner) in document.as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        match shape.field(name).map(|field| &field.kind) {
+            None => paths.push(path),
+            Some(Kind::Object(shape)) => strangers(&path, inner, &shape(), paths),
+            Some(Kind::List(element)) => {
+                if let Kind::Object(shape) = element.as_ref() {
+                    for (index, inner) in inner.as_array().into_iter().flatten().enumerate() {
+                        strangers(&format!("{path}[{index}]"), inner, &shape(), paths);
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(spec: &str) -> NodeConfig {
+        NodeConfig { spec: serde_json::from_str(spec).unwrap(), ..NodeConfig::default() }
+    }
+
+    fn paths(from: &str, to: &str) -> Vec<(String, Effect)> {
+        between(&config(from), &config(to)).into_iter().map(|change| (change.path, change.effect)).collect()
+    }
+
+    #[test]
+    fn a_change_is_named_by_its_path_and_cost() {
+        assert_eq!(
+            paths(
+                r#"{"os": {"sysctl": {"a": "1", "b": "2"}}}"#,
+                r#"{"os": {"sysctl": {"a": "1", "b": "3"}}, "kubelet": {"version": "1.33.0"}}"#
+            ),
+            [("spec.kubelet.version".to_owned(), Effect::Drain), ("spec.os.sysctl[b]".to_owned(), Effect::Reload)]
+        );
+        assert_eq!(paths(r#"{"kubelet": {"version": "1"}}"#, r#"{"kubelet": {"version": "1"}}"#), []);
+    }
+
+    #[test]
+    fn elements_with_a_name_are_compared_with_their_namesakes() {
+        let from = r#"{"files": [{"path": "/a", "content": "x"}, {"path": "/b", "mode": "0600"}]}"#;
+        let to = r#"{"files": [{"path": "/b", "mode": "0644"}, {"path": "/c"}]}"#;
+        assert_eq!(
+            paths(from, to),
+            [
+                ("spec.files[/a]".to_owned(), Effect::Reload),
+                ("spec.files[/b].mode".to_owned(), Effect::None),
+                ("spec.files[/c]".to_owned(), Effect::Reload),
+            ]
+        );
+    }
+
+    #[test]
+    fn another_order_of_named_elements_is_one_change() {
+        let changes =
+            paths(r#"{"units": [{"name": "a"}, {"name": "b"}]}"#, r#"{"units": [{"name": "b"}, {"name": "a"}]}"#);
+        assert_eq!(changes, [("spec.units".to_owned(), Effect::Restart)]);
+    }
+
+    #[test]
+    fn a_field_of_a_later_version_costs_nothing_here_and_is_reported() {
+        let with = config(r#"{"os": {"color": "blue"}, "files": [{"path": "/a", "x": 1}]}"#);
+        assert_eq!(paths("{}", r#"{"os": {"color": "blue"}}"#), [("spec.os.color".to_owned(), Effect::None)]);
+        assert_eq!(with.unknown_fields(), ["spec.files[0].x", "spec.os.color"]);
+    }
+
+    #[test]
+    fn the_costliest_change_counts() {
+        let changes =
+            between(&config("{}"), &config(r#"{"os": {"sysctl": {"a": "1"}}, "platform": {"hostName": "n"}}"#));
+        assert_eq!(highest(&changes), Effect::Replace);
+        assert_eq!(highest(&[]), Effect::None);
+    }
+}

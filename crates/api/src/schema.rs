@@ -1,0 +1,68 @@
+//! The JSON Schema of the newest version, made of what the fields know of themselves.
+
+use serde_json::{Map, Value, json};
+
+use crate::describe::{Kind, Shape};
+use crate::hub::Metadata;
+use crate::spec::Spec;
+use crate::v1alpha1::{API_VERSION, KIND};
+
+/// The schema. Each field has `x-kiln-effect`. Fields of later versions are allowed, because they are kept.
+pub fn node_config() -> Value {
+    let mut definitions = Map::new();
+    let metadata = object(&Metadata::shape(), &mut definitions);
+    let spec = object(&Spec::shape(), &mut definitions);
+    let text = json!({"type": "string"});
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://node.kiln.dev/schemas/v1alpha1/node-config.json",
+        "title": KIND,
+        "type": "object",
+        "required": ["apiVersion", "kind", "spec"],
+        "properties": {
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"const": KIND},
+            "metadata": metadata,
+            "spec": spec,
+            "signature": {
+                "type": "object",
+                "required": ["keyId", "algorithm", "value"],
+                "properties": {"keyId": text, "algorithm": text, "value": text},
+            },
+        },
+        "$defs": definitions,
+    })
+}
+
+fn object(shape: &Shape, definitions: &mut Map<String, Value>) -> Value {
+    let reference = json!({"$ref": format!("#/$defs/{}", shape.name)});
+    if definitions.contains_key(shape.name) {
+        return reference;
+    }
+    definitions.insert(shape.name.to_owned(), Value::Null);
+    let mut properties = Map::new();
+    for field in &shape.fields {
+        let mut schema = of_kind(&field.kind, definitions);
+        schema["description"] = field.doc.as_str().into();
+        if let Some(effect) = field.effect {
+            schema["x-kiln-effect"] = effect.as_str().into();
+        }
+        properties.insert(field.name.clone(), schema);
+    }
+    let schema = json!({"type": "object", "description": shape.doc, "properties": properties});
+    definitions.insert(shape.name.to_owned(), schema);
+    reference
+}
+
+fn of_kind(kind: &Kind, definitions: &mut Map<String, Value>) -> Value {
+    match kind {
+        Kind::Text => json!({"type": "string"}),
+        Kind::Boolean => json!({"type": "boolean"}),
+        Kind::Integer => json!({"type": "integer", "minimum": 0}),
+        Kind::Choice(words) => json!({"enum": words}),
+        Kind::Any => json!({}),
+        Kind::List(inner) => json!({"type": "array", "items": of_kind(inner, definitions)}),
+        Kind::Map(inner) => json!({"type": "object", "additionalProperties": of_kind(inner, definitions)}),
+        Kind::Object(shape) => object(&shape(), definitions),
+    }
+}
