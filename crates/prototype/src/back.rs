@@ -7,10 +7,10 @@ mod hold;
 mod patch;
 mod writes;
 
-pub use bad::{BadVersion, FINGERPRINT_TAG, MOST_REMEMBERED, forget, numbers, read, remember};
+pub use bad::{BadVersion, FINGERPRINT_TAG, MOST_REMEMBERED, forget, known, numbers, read, remember};
 pub use decide::{Ask, Place, To, decide};
 pub use error::BackError;
-pub use hold::{HOLD_TAG, Hold, lift};
+pub use hold::{HOLD_TAG, Hold, lift, lift_after};
 pub use patch::{Fingerprint, Patch, SamePatch, Suspect, same_patch};
 pub use writes::{Back, RecipeTo, Running, Write};
 

@@ -153,7 +153,9 @@ mod tests {
         assert_eq!("5w".parse::<Span>(), Err(BadSpan::Unit { input: "5w".into(), unit: "w".into() }));
         assert_eq!("5M".parse::<Span>(), Err(BadSpan::Unit { input: "5M".into(), unit: "M".into() }));
         assert_eq!("1h30m".parse::<Span>(), Err(BadSpan::Unit { input: "1h30m".into(), unit: "h30m".into() }));
-        assert!(matches!("999999999999999999d".parse::<Span>(), Err(BadSpan::TooLong(_))));
+        for long in ["999999999999999999d", "99999999999999999999999"] {
+            assert!(matches!(long.parse::<Span>(), Err(BadSpan::TooLong(_))), "{long}");
+        }
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use kiln_cloud::{Tags, VersionNumber};
+use kiln_cloud::{ImageVersion, Tags, VersionNumber, VersionState};
 use serde::Serialize;
 
 use super::patch::Fingerprint;
 use crate::names::BAD_TAG;
-use crate::provenance::{shorten, value};
+use crate::provenance::{Provenance, shorten, value};
 
 /// What a tag with the fingerprint of a bad version begins with. They are numbered and used again: a tag is emptied, never removed, and a
 /// line that had one for each version would run out of its 50.
@@ -33,6 +33,24 @@ pub fn read(tags: &Tags) -> Vec<BadVersion> {
         slot.and_then(|slot| value(tags, &slot)).map_or_else(Fingerprint::default, parse)
     };
     numbers(tags).into_iter().map(|number| BadVersion { brought: brought(&number), number }).collect()
+}
+
+/// The bad versions of a line, lowest first, with what can be told of those that were condemned without a fingerprint: by a canary, or by
+/// hand. What such a version brought is what the newest usable one before it did not have.
+pub fn known(tags: &Tags, versions: &[ImageVersion]) -> Vec<BadVersion> {
+    let mut all = read(tags);
+    let listed = numbers(tags);
+    let print = |version: &ImageVersion| Fingerprint::of(&Provenance::read(&version.tags));
+    for bad in all.iter_mut().filter(|bad| bad.brought == Fingerprint::default()) {
+        let Some(own) = versions.iter().find(|version| version.number == bad.number) else { continue };
+        let usable = |version: &&ImageVersion| {
+            !version.excluded && version.state == VersionState::Succeeded && !listed.contains(&version.number)
+        };
+        let older = versions.iter().filter(|version| version.number < bad.number).filter(usable);
+        let before = older.max_by(|a, b| a.number.cmp(&b.number)).map(print);
+        bad.brought = print(own).brought(before.as_ref());
+    }
+    all
 }
 
 /// Their numbers.
@@ -120,6 +138,23 @@ mod tests {
         assert_eq!(read[0], BadVersion { number: number("2026.11.01"), brought: Fingerprint::default() });
         assert_eq!(read[1], bad("2026.11.15"));
         assert_eq!(tags["team"], "ml");
+    }
+
+    #[test]
+    fn a_version_condemned_by_its_canary_is_known_by_its_own_tags_while_it_exists() {
+        let with = |version: &str, kernel: &str| ImageVersion {
+            tags: tags([("kiln-kernel", kernel), ("kiln-kubelet", "v1.19.6")]),
+            ..crate::sample::version(version)
+        };
+        let mut condemned = with("2026.11.15", "1036");
+        condemned.excluded = true;
+        let versions = [with("2026.11.01", "1030"), with("2026.11.08", "1032"), condemned];
+        let line = tags([(BAD_TAG, "2026.11.15")]);
+        let brought = Fingerprint { kernel: Some("1036".into()), ..Fingerprint::default() };
+        assert_eq!(known(&line, &versions), [BadVersion { number: number("2026.11.15"), brought }]);
+        assert_eq!(known(&line, &[])[0].brought, Fingerprint::default());
+        let marked = remember(&Tags::new(), &[bad("2026.11.15")]);
+        assert_eq!(known(&marked, &versions), [bad("2026.11.15")]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
+use jiff::tz::Offset;
 use kiln_cloud::{ImageLine, ImageVersion, Instance, Pool, RegionProgress, Tags, VersionNumber, VersionState};
 
 use super::bad::{self, BadVersion};
@@ -85,7 +86,9 @@ pub fn decide(ask: &Ask, place: Place<'_>) -> Result<Back, BackError> {
     let mut marks = Tags::new();
     let (bad, target): (BTreeSet<VersionNumber>, Target<'_>) = match &ask.to {
         To::Previous => {
-            let bad = match (earlier, &served) {
+            // A hold that ended by itself is no roll back in force: this is about a newer version.
+            let today = Offset::UTC.to_datetime(ask.at).date();
+            let bad = match (earlier.filter(|hold| hold.blocks(today)), &served) {
                 (Some(hold), _) if cut_off.is_empty() => {
                     return Err(BackError::AlreadyBack { hold: hold.to_string() });
                 }

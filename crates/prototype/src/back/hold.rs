@@ -88,6 +88,11 @@ pub fn lift(line: &ImageLine) -> Option<Tags> {
     Hold::read(&line.tags).map(|_| Tags::from([(HOLD_TAG.to_owned(), String::new())]))
 }
 
+/// The tags that let a hold end by itself on a day.
+pub fn lift_after(line: &ImageLine, day: Date) -> Option<Tags> {
+    Hold::read(&line.tags).map(|hold| Hold { after: Some(day), ..hold }.tags())
+}
+
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("on hold")?;
@@ -155,6 +160,16 @@ mod tests {
         let lifted = lift(&line).unwrap();
         line.tags.extend(lifted);
         assert_eq!(Hold::read(&line.tags), None);
+    }
+
+    #[test]
+    fn a_hold_can_be_told_to_end_on_a_day() {
+        let mut line = line();
+        let day = "2026-11-20".parse().unwrap();
+        assert_eq!(lift_after(&line, day), None);
+        line.tags = Hold { after: None, ..hold() }.tags();
+        line.tags.extend(lift_after(&line, day).unwrap());
+        assert_eq!(Hold::read(&line.tags), Some(Hold { after: Some(day), ..hold() }));
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn past_rule(node: &NodeFacts, instance: Option<&Instance>, around: Surroundings
     if let Some(ancestor) = runs.and_then(|runs| lineage(runs, around.versions).into_iter().find(|v| bad.contains(v))) {
         return Some(WhyNot::BadAncestor(ancestor));
     }
-    let known = back::read(&line.tags);
+    let known = back::known(&line.tags, around.versions);
     same_patch(&Patch::of_node(node), known.iter().map(Suspect::from)).map(WhyNot::SamePatch)
 }
 

@@ -175,7 +175,7 @@ fn of_past(facts: &Preflight<'_>) -> Vec<Refusal> {
             let found = format!("`{}` descends from version {ancestor}, which was taken back", facts.node.name);
             refusals.push(Row::BadAncestor.found(found));
         }
-        let known = back::read(&line.tags);
+        let known = back::known(&line.tags, facts.versions);
         let patch = facts.inside.map_or_else(|_| Patch::of_node(facts.node), Patch::of_inside);
         let suspects = known.iter().map(|bad| Suspect::new(bad, &known, facts.contents));
         if let Some(same) = same_patch(&patch, suspects) {

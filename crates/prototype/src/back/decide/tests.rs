@@ -108,6 +108,18 @@ fn asking_twice_does_not_go_back_twice() {
 }
 
 #[test]
+fn a_hold_that_ended_by_itself_does_not_stand_in_the_way_of_the_next_roll_back() {
+    let mut world = world(&["2026.11.01", "2026.11.08"]);
+    let back = world.decide(&Ask { after: Some("2026-11-19".parse().unwrap()), ..ask(To::Previous) }).unwrap();
+    world.write(&back, 9);
+    world.versions.push(version("2026.11.23"));
+    let later = |day: &str| Ask { at: day.parse().unwrap(), ..ask(To::Previous) };
+    assert!(matches!(world.decide(&later("2026-11-18T10:00:00Z")), Err(BackError::AlreadyBack { .. })));
+    let again = world.decide(&later("2026-11-24T10:00:00Z")).unwrap();
+    assert_eq!((again.bad, again.then.as_str()), (vec![number("2026.11.23")], "2026.11.01"));
+}
+
+#[test]
 fn a_roll_back_that_was_cut_off_anywhere_is_finished_by_asking_again() {
     for to in [To::Previous, to("2026.11.01"), To::Original] {
         for pinned in [false, true] {
