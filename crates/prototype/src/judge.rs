@@ -124,6 +124,14 @@ fn made<'a>(run: &Run, versions: &'a [ImageVersion]) -> Option<&'a ImageVersion>
     versions.iter().find(|version| version.number == run.header.version)
 }
 
+/// The versions as they were read; none of a line that this run made and has put nothing into.
+fn versions<'a>(run: &Run, seen: &'a Observed, step: Step) -> Result<&'a [ImageVersion], Fact> {
+    match seen.versions() {
+        Err(_) if in_stride(run, step) && run.is_begun(Step::Line) => Ok(&[]),
+        read => read,
+    }
+}
+
 /// A tag of a pool that says something. Tags are emptied, never removed.
 fn tag<'a>(pool: &'a Pool, name: &str) -> Option<&'a str> {
     pool.tags.get(name).map(String::as_str).filter(|value| !value.is_empty())

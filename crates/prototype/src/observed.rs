@@ -102,7 +102,9 @@ impl Observed {
             Action::PowerOff(_) | Action::Start => {
                 (self.instance, self.instances, self.node) = (None, None, None);
             }
-            Action::Capture(_) | Action::DeleteCapture => self.capture = None,
+            // Whether the machine was off all the while is seen afterwards.
+            Action::Capture(_) => (self.capture, self.instance) = (None, None),
+            Action::DeleteCapture => self.capture = None,
             Action::TryOne(_) | Action::DeleteTrial => self.trial = None,
             Action::Drain | Action::InstallFirstBoot => *self = Self::default(),
         }

@@ -150,9 +150,10 @@ impl Step {
     }
 
     /// What counts as done when the act, or the operation that it began, said so: what cannot be read back, and what the answer itself shows.
-    /// A resource that was just made is in the answer, and an instance that was written is too.
+    /// A resource that was just made is in the answer, and so is one that was written over what was read. Of deletions only what is read
+    /// afterwards counts.
     pub fn is_taken_at_its_word(self) -> bool {
-        matches!(self, SaveRecipe | Gallery | Line | Protect | Drain | FirstBoot | Unprotect | StripData)
+        matches!(self, SaveRecipe | Gallery | Line | Protect | Drain | FirstBoot | Unprotect | StripData | Disclaim)
     }
 
     /// The name in commands, journals and pages.

@@ -72,12 +72,18 @@ pub(super) fn power_off(run: &Run, seen: &Observed) -> Judged {
 
 pub(super) fn capture(run: &Run, seen: &Observed) -> Judged {
     let message = |text: String| Ok(Verdict::fail(ErrorClass::Refused, text));
-    if let Some(capture) = seen.capture()? {
+    // There was none when the donor was taken away.
+    let found = if in_stride(run, Step::Capture) { None } else { seen.capture()? };
+    if let Some(capture) = found {
         let ours = capture.tags.get(VERSION_TAG).map(String::as_str) == Some(run.header.version.as_str());
         return match &capture.provisioning {
             Provisioning::InProgress(_) => Ok(Verdict::poll("the copy of the disk is being made")),
+            // A machine that runs by now may have been started while its disk was copied.
+            Provisioning::Succeeded if ours && donor(run, seen.instance()?).is_ok_and(|donor| !is_off(donor)) => {
+                let name = capture.name.to_string();
+                Ok(Verdict::Act(Action::DeleteCapture, Some(Memo::Target(name))))
+            }
             Provisioning::Succeeded if ours => Ok(Verdict::done()),
-            // There was none when the run began.
             Provisioning::Succeeded => message(format!("somebody else made {} meanwhile", capture.name)),
             Provisioning::Failed | Provisioning::Canceled => Ok(Verdict::act(Action::DeleteCapture)),
         };
@@ -86,7 +92,7 @@ pub(super) fn capture(run: &Run, seen: &Observed) -> Judged {
         Ok(instance) => instance,
         Err(failure) => return Ok(Verdict::Fail(failure)),
     };
-    if !matches!(instance.power, PowerState::Stopped | PowerState::Deallocated) {
+    if !is_off(instance) {
         return message(format!("somebody started {} before its disk was copied", run.header.donor.node));
     }
     let mut tags = run.header.tags.clone();
@@ -163,6 +169,10 @@ fn donor<'a>(run: &Run, instance: Option<&'a Instance>) -> Result<&'a Instance, 
         )),
         Some(instance) => Ok(instance),
     }
+}
+
+fn is_off(instance: &Instance) -> bool {
+    matches!(instance.power, PowerState::Stopped | PowerState::Deallocated)
 }
 
 fn gone(run: &Run) -> StepFailure {

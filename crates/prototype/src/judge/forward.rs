@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kiln_cloud::{ErrorClass, ImageVersion, Provisioning, Publication, Storage, Tags, Trial, VersionState};
 
-use super::{Judged, PUBLISH_PATIENCE, Verdict, in_stride, is_used, made};
+use super::{Judged, PUBLISH_PATIENCE, Verdict, in_stride, is_used, made, versions};
 use crate::action::Action;
 use crate::journal::{Memo, Route, Run};
 use crate::names::{BAD_TAG, RUN_TAG, VERSION_TAG};
@@ -16,7 +16,7 @@ pub(crate) const TRIAL_PATIENCE: Duration = Duration::from_mins(20);
 
 pub(super) fn publish(run: &Run, seen: &Observed) -> Judged {
     let header = &run.header;
-    if let Some(version) = made(run, seen.versions()?) {
+    if let Some(version) = made(run, versions(run, seen, Step::Publish)?) {
         return published(run, seen, version);
     }
     let Some(capture) = seen.capture()?.filter(|capture| capture.provisioning == Provisioning::Succeeded) else {

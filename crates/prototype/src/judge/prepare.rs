@@ -2,12 +2,12 @@
 
 use kiln_cloud::{ErrorClass, ImageSource, ImageVersion, Provisioning, Tags, VersionState};
 
-use super::{Judged, Verdict, in_stride, is_used, made, tag};
+use super::{Judged, Verdict, in_stride, is_used, made, tag, versions};
 use crate::action::Action;
 use crate::journal::{Output, Route, Run};
 use crate::latest::same_line;
 use crate::names::{BAD_TAG, RUN_TAG, VERSION_TAG};
-use crate::observed::{Fact, Observed};
+use crate::observed::Observed;
 use crate::step::Step;
 
 pub(super) fn preflight(seen: &Observed) -> Judged {
@@ -76,11 +76,7 @@ pub(super) fn line(run: &Run, seen: &Observed) -> Judged {
 }
 
 pub(super) fn clear_failed(run: &Run, seen: &Observed) -> Judged {
-    // A line that was just made has no versions.
-    if in_stride(run, Step::ClearFailed) && run.is_begun(Step::Line) {
-        return Ok(Verdict::done());
-    }
-    let versions = seen.versions()?;
+    let versions = versions(run, seen, Step::ClearFailed)?;
     if versions.iter().any(|version| version.state == VersionState::Deleting) {
         return Ok(Verdict::poll("a version is being deleted"));
     }
@@ -117,7 +113,7 @@ fn replace(run: &Run, seen: &Observed, today: &ImageVersion) -> Judged {
 pub(super) fn survey(run: &Run, seen: &Observed) -> Judged {
     let route = |route| Ok(Verdict::Done(Some(Output::Route(route))));
     let version = &run.header.version;
-    let versions = versions(run, seen)?;
+    let versions = versions(run, seen, Step::Survey)?;
     if let Some(today) = made(run, versions) {
         let bad = seen.line()?.and_then(|line| line.tags.get(BAD_TAG));
         if bad.is_some_and(|bad| bad.split_whitespace().any(|bad| bad == version.as_str())) {
@@ -149,13 +145,5 @@ pub(super) fn survey(run: &Run, seen: &Observed) -> Judged {
             ),
         )),
         None => Ok(Verdict::act(Action::DeleteCapture)),
-    }
-}
-
-/// The versions as they were read; none of a line that was just made.
-pub(super) fn versions<'a>(run: &Run, seen: &'a Observed) -> Result<&'a [ImageVersion], Fact> {
-    match seen.versions() {
-        Err(_) if run.in_stride && run.is_begun(Step::Line) && !run.is_begun(Step::Survey) => Ok(&[]),
-        read => read,
     }
 }

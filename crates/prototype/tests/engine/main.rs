@@ -1,8 +1,14 @@
 //! The engine against a model world: no runtime, no sockets, virtual time.
 
 mod crash;
+mod days;
 mod driver;
 mod failing;
 mod fault;
+mod journal;
+mod one_switch;
+mod requests;
+mod runners;
 mod scenario;
+mod seeds;
 mod world;

@@ -60,6 +60,14 @@ impl Scenario {
         ]
     }
 
+    /// The kinds that differ most, for what is tried at every instant.
+    pub(crate) fn few() -> Vec<Self> {
+        Self::all()
+            .into_iter()
+            .filter(|scenario| ["a first run", "a run with new nodes"].contains(&scenario.name))
+            .collect()
+    }
+
     pub(crate) fn header(&self) -> Header {
         header(BEGIN, &self.policy, self.has_first_boot)
     }
@@ -92,6 +100,7 @@ impl Scenario {
             additions: 0,
             broken_rules: Vec::new(),
             requests: 0,
+            asked: Vec::new(),
             acts: Vec::new(),
             journal: Journal::default(),
             lease: None,

@@ -28,7 +28,7 @@ impl World {
             Action::Include(_) => 2,
             _ => 1,
         };
-        self.requests += cost;
+        self.ask(cost, format!("act {step} {name}"));
         let fault = self.faults.draw(&format!("act {step} {name}"));
         match &fault {
             Some(Fault::Throttled) => return refused(ErrorClass::Throttled, "429 TooManyRequests"),
@@ -121,6 +121,7 @@ impl World {
             }
             Action::PowerOff(how) => self.power_off(*how, fails),
             Action::Start => self.start(fails),
+            Action::Capture(_) if self.donor().is_none() => refused(ErrorClass::NotFound, "no such disk"),
             Action::Capture(request) => Ok(Some(self.capture(request, header, fails))),
             Action::DeleteCapture => {
                 let source = self.capture.as_ref().map(|capture| capture.id.clone());
@@ -238,7 +239,6 @@ impl World {
         let off = |power| matches!(power, PowerState::Stopped | PowerState::Deallocated);
         let at_rest = self.donor().is_some_and(|donor| off(donor.power));
         let resets = header.donor.has_first_boot || self.donor_node().is_some_and(|node| node.first_boot);
-        self.rule(at_rest, "a disk was copied that was being written");
         self.rule(resets, "a disk was copied whose clones would take over the donor's node");
         self.capture_is_good = at_rest && resets;
         self.capture = Some(Capture {

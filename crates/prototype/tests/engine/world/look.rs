@@ -1,6 +1,6 @@
 //! What can be read of the world.
 
-use kiln_cloud::{ErrorClass, Instance, Provisioning, Revision, Tags};
+use kiln_cloud::{ErrorClass, Instance, Provisioning, Revision, Tags, VersionState};
 use kiln_prototype::journal::StepFailure;
 use kiln_prototype::observed::{Fact, NodeView, Observed, TrialView};
 use kiln_prototype::run::Header;
@@ -11,7 +11,7 @@ use crate::fault::Fault;
 impl World {
     /// Reads a fact.
     pub(crate) fn look(&mut self, fact: Fact, header: &Header, seen: &mut Observed) -> Result<(), StepFailure> {
-        self.requests += self.cost(fact);
+        self.ask(self.cost(fact), format!("look {fact:?}"));
         match self.faults.draw(&format!("look {fact:?}")) {
             Some(Fault::Throttled) => return Err(StepFailure::new(ErrorClass::Throttled, "429 TooManyRequests")),
             Some(Fault::ServerError | Fault::LostAnswer) => {
@@ -24,6 +24,7 @@ impl World {
             Fact::Refusals => {
                 seen.refusals = Some(self.refusals.clone());
                 seen.pool = Some(self.pool.clone());
+                seen.instance = Some(self.donor().map(|donor| self.instance(DONOR, donor)));
             }
             Fact::Pool => seen.pool = Some(self.pool.clone()),
             Fact::Saved => seen.saved = Some(self.saved),
@@ -49,10 +50,22 @@ impl World {
             // The pool, the instance, its disk, the definition, and the caller's permissions.
             Fact::Refusals => 5,
             Fact::Saved | Fact::Node => 0,
-            // The list has no word on replication, so each version is read too.
-            Fact::Versions => 1 + u32::try_from(self.versions.len()).unwrap(),
+            // The list has no word on replication, so each version that is not finished is read too.
+            Fact::Versions => 1 + u32::try_from(self.unfinished()).unwrap(),
             Fact::Trial => 1 + u32::from(self.trial.is_some()),
             Fact::Pool | Fact::Gallery | Fact::Line | Fact::Capture | Fact::Instance | Fact::Instances => 1,
+        }
+    }
+
+    fn unfinished(&self) -> usize {
+        self.versions.values().filter(|version| version.read.state != VersionState::Succeeded).count()
+    }
+
+    /// Counts requests to Azure.
+    pub(crate) fn ask(&mut self, requests: u32, what: String) {
+        if requests > 0 {
+            self.requests += requests;
+            self.asked.push(format!("{requests} {what}"));
         }
     }
 

@@ -146,6 +146,8 @@ pub(crate) struct World {
     pub(crate) broken_rules: Vec<String>,
     /// Requests to Azure.
     pub(crate) requests: u32,
+    /// What was asked, with the requests that it took.
+    pub(crate) asked: Vec<String>,
     /// Acts, in order, by their name.
     pub(crate) acts: Vec<String>,
     pub(crate) journal: Journal,

@@ -28,7 +28,8 @@ impl World {
             let old = matches!(self.pool.recipe.image, ImageSource::Marketplace(_));
             let known = version.as_ref().and_then(|number| self.versions.get(number));
             let (proven, joined) = match known {
-                Some(version) => (version.proven || !self.canary, version.joins),
+                // Without a canary nobody knows before.
+                Some(version) => (version.proven || !self.canary, version.joins || !self.canary),
                 None => {
                     (old, old && self.bootstraps && self.pool.recipe.extensions.iter().any(Extension::is_custom_script))
                 }
@@ -38,7 +39,8 @@ impl World {
                 None => self.pool.recipe.image.clone(),
             };
             self.births.push(Birth { after, version, proven, joined });
-            let id = self.machines.keys().last().map_or(0, |last| last + 1);
+            // Ids are never given twice.
+            let id = 100 + u32::try_from(self.births.len()).unwrap();
             self.machines.insert(id, machine(id, runs, self.now));
             self.pool.capacity += 1;
         }
