@@ -236,6 +236,7 @@ impl fmt::Display for Choice {
 #[cfg(test)]
 mod tests {
     use kiln_cloud::{ImageVersion, Instance};
+    use proptest::prelude::*;
 
     use super::*;
     use crate::sample::{instance, line, marketplace, node, pool, tags, version};
@@ -349,6 +350,40 @@ mod tests {
         let held = choose_of(&[node(0)], &[], |_| (), "because=bad");
         assert!(matches!(held.donor, Err(NoDonor::OnHold(_))));
         assert!(choose_of(&[node(0)], &[], |_| (), "after=2026-11-16; because=bad").donor.is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn the_donor_breaks_no_rule_is_ready_longest_and_does_not_depend_on_the_order_of_the_list(
+            facts in prop::collection::vec((0u8..6, 0i64..500), 1..12),
+            turn in any::<prop::sample::Index>(),
+        ) {
+            let mut nodes: Vec<NodeFacts> = (0..4).zip(facts).map(|(id, (spoilt, since))| {
+                let mut node = node(id);
+                node.ready_since = node.heartbeat.map(|at| at - jiff::SignedDuration::from_secs(since));
+                match spoilt {
+                    0 => node.cordoned = true,
+                    1 => node.ready = false,
+                    2 => node = NodeFacts { ready_since: node.ready_since, ..unpatched(id) },
+                    _ => (),
+                }
+                node
+            }).collect();
+            let versions = [version("2026.11.08")];
+            let choice = choose_of(&nodes, &versions, |_| (), "");
+            let longest = nodes
+                .iter()
+                .filter(|node| node.ready && !node.cordoned && node.annotations["last-patch"].starts_with("2026-11-15"))
+                .filter_map(NodeFacts::ready_for)
+                .filter(|ready| ready.as_secs() >= 60)
+                .max();
+            let chosen = choice.donor.as_ref().ok().and_then(|name| nodes.iter().find(|node| node.name == *name));
+            prop_assert_eq!(chosen.and_then(NodeFacts::ready_for), longest);
+            prop_assert_eq!(choice.rows.len(), nodes.len());
+            let at = turn.index(nodes.len());
+            nodes.rotate_left(at);
+            prop_assert_eq!(choose_of(&nodes, &versions, |_| (), ""), choice);
+        }
     }
 
     #[test]

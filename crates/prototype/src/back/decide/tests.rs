@@ -1,4 +1,5 @@
 use kiln_cloud::ImageSource;
+use proptest::prelude::*;
 
 use super::*;
 use crate::back::Fingerprint;
@@ -225,4 +226,52 @@ fn a_pool_that_does_not_use_its_line_has_nothing_to_roll_back() {
     world.pool.recipe.image = marketplace();
     let error = world.decide(&ask(To::Previous)).unwrap_err();
     assert!(error.to_string().contains("microsoft-aks:aks"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn at_no_instant_of_a_roll_back_is_there_nothing_and_at_its_end_nothing_bad(
+        days in prop::collection::btree_map(1u32..28, (any::<bool>(), 0u8..4, any::<bool>()), 1..8),
+        kind in 0u8..3,
+        pick in any::<prop::sample::Index>(),
+        pinned in any::<bool>(),
+        delete in any::<bool>(),
+    ) {
+        let mut world = world(&[]);
+        for (day, (out, state, runs)) in days {
+            let mut version = version(&format!("2026.11.{day:02}"));
+            version.excluded = out;
+            if state == 0 {
+                version.state = VersionState::Failed;
+            }
+            if runs {
+                world.instances.push(instance(day, ImageSource::ExactVersion(line_name(), version.number.clone())));
+            }
+            world.versions.push(version);
+        }
+        let any = pick.get(&world.versions).number.clone();
+        if pinned {
+            world.pool.recipe.image = ImageSource::ExactVersion(line_name(), any.clone());
+        }
+        let before = world.new_nodes();
+        let to = match kind { 0 => To::Previous, 1 => To::Version(any), _ => To::Original };
+        let asked = Ask { delete, ..ask(to.clone()) };
+        let Ok(back) = world.decide(&asked) else { return Ok(()) };
+        for at in 0..back.writes.len() {
+            let one = Back { writes: vec![back.writes[at].clone()], ..back.clone() };
+            world.write(&one, 1);
+            prop_assert!(before == NewNodes::NothingUsable || world.new_nodes() != NewNodes::NothingUsable, "after {}", back.writes[at]);
+        }
+        match world.new_nodes() {
+            NewNodes::Latest(gets) | NewNodes::Pinned(gets) => prop_assert_eq!(gets.to_string(), back.then.clone()),
+            NewNodes::Elsewhere(_) => prop_assert_eq!(to, To::Original),
+            NewNodes::NothingUsable => prop_assert!(false, "nothing usable"),
+        }
+        let region = &world.pool.location;
+        prop_assert!(!world.versions.iter().any(|version| back.bad.contains(&version.number) && version.usable_in(region)));
+        for user in &world.instances {
+            let version = version_of(&user.runs, &world.line.name).unwrap();
+            prop_assert!(!back.writes.contains(&Write::Delete(version.clone())));
+        }
+    }
 }
