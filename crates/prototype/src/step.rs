@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A step. The order of the variants is the order in which they are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// Refuse what would hurt, before anything is touched.
     Preflight,

@@ -16,7 +16,7 @@ use crate::scenario::{Scenario, TODAY, number};
 /// here is a change of [`SCHEMA`].
 const GOLDEN: &str = include_str!("golden.jsonl");
 
-/// What a ConfigMap holds of a journal.
+/// What a `ConfigMap` holds of a journal.
 const LIMIT: usize = 960 * 1024;
 
 fn every_event() -> Vec<Event> {
@@ -65,8 +65,11 @@ fn each_event_is_written_as_it_always_was_and_read_back() {
 }
 
 #[test]
-fn each_step_has_one_name_in_journals() {
-    let names: BTreeSet<String> = Step::ALL.iter().map(|step| serde_json::to_string(step).unwrap()).collect();
+fn a_step_is_called_the_same_in_journals_and_in_commands() {
+    for step in Step::ALL {
+        assert_eq!(serde_json::to_string(&step).unwrap(), format!("\"{step}\""));
+    }
+    let names: BTreeSet<&str> = Step::ALL.iter().map(|step| step.name()).collect();
     assert_eq!(names.len(), Step::ALL.len());
 }
 

@@ -38,7 +38,7 @@ fn one_that_slept_through_its_lease_finds_the_journal_written_and_stops() {
             assert!(asleep_after > 60, "the run is over after {asleep_after} turns");
             return;
         }
-        world.sleep(std::time::Duration::from_secs(60));
+        world.sleep(std::time::Duration::from_mins(1));
         let mut second = Driver::resume(&mut world, "second").unwrap();
         for _ in 0..5 {
             if second.turn(&mut world).is_some() {

@@ -164,7 +164,7 @@ pub(crate) fn finish(world: &mut World, mut end: End) -> End {
             return end;
         }
         // The dead one's lease runs out first.
-        world.sleep(std::time::Duration::from_secs(60));
+        world.sleep(std::time::Duration::from_mins(1));
         end = match Driver::resume(world, &format!("other-machine-{life}")) {
             Ok(mut driver) => driver.drive(world),
             Err(lost) => lost,

@@ -57,7 +57,7 @@ fn tell(seed: u64) -> Told {
     };
     for life in 0..1_000 {
         match &end {
-            End::Died => world.sleep(std::time::Duration::from_secs(60)),
+            End::Died => world.sleep(std::time::Duration::from_mins(1)),
             End::Stuck(stuck) => {
                 assert!(!stuck.held.is_empty() && stuck.advice.contains("resume"), "seed {seed}: {stuck:?}");
                 helped += 1;
@@ -148,7 +148,7 @@ fn whatever_goes_wrong_a_run_ends_gives_everything_back_and_gives_out_nothing_un
             Ok(End::Done(Outcome::Completed { .. })) => ends[0] += 1,
             Ok(End::Done(Outcome::Condemned { .. })) => ends[1] += 1,
             Ok(_) => ends[2] += 1,
-            Err(_) => panic!("seed {seed} failed: KILN_SEED={seed} runs it alone"),
+            Err(_panic) => panic!("seed {seed} failed: KILN_SEED={seed} runs it alone"),
         }
     }
     // A harness in which nothing goes wrong, or everything, proves nothing.

@@ -28,7 +28,7 @@ impl World {
             Action::Include(_) => 2,
             _ => 1,
         };
-        self.ask(cost, format!("act {step} {name}"));
+        self.ask(cost, &format!("act {step} {name}"));
         let fault = self.faults.draw(&format!("act {step} {name}"));
         match &fault {
             Some(Fault::Throttled) => return refused(ErrorClass::Throttled, "429 TooManyRequests"),

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 impl World {
     /// Reads a fact.
     pub(crate) fn look(&mut self, fact: Fact, header: &Header, seen: &mut Observed) -> Result<(), StepFailure> {
-        self.ask(self.cost(fact), format!("look {fact:?}"));
+        self.ask(self.cost(fact), &format!("look {fact:?}"));
         match self.faults.draw(&format!("look {fact:?}")) {
             Some(Fault::Throttled) => return Err(StepFailure::new(ErrorClass::Throttled, "429 TooManyRequests")),
             Some(Fault::ServerError | Fault::LostAnswer) => {
@@ -24,7 +24,7 @@ impl World {
             Fact::Refusals => {
                 seen.refusals = Some(self.refusals.clone());
                 seen.pool = Some(self.pool.clone());
-                seen.instance = Some(self.donor().map(|donor| self.instance(DONOR, donor)));
+                seen.instance = Some(self.donor().map(|donor| instance(DONOR, donor)));
             }
             Fact::Pool => seen.pool = Some(self.pool.clone()),
             Fact::Saved => seen.saved = Some(self.saved),
@@ -34,10 +34,10 @@ impl World {
                 seen.versions = Some(self.versions.values().map(|version| version.read.clone()).collect());
             }
             Fact::Capture => seen.capture = Some(self.capture.clone()),
-            Fact::Instance => seen.instance = Some(self.donor().map(|donor| self.instance(DONOR, donor))),
+            Fact::Instance => seen.instance = Some(self.donor().map(|donor| instance(DONOR, donor))),
             Fact::Node => seen.node = Some(self.node(&header.donor.node)),
             Fact::Instances => {
-                seen.instances = Some(self.machines.iter().map(|(id, machine)| self.instance(*id, machine)).collect());
+                seen.instances = Some(self.machines.iter().map(|(id, machine)| instance(*id, machine)).collect());
             }
             Fact::Trial => seen.trial = Some(self.trial_view()),
         }
@@ -62,27 +62,10 @@ impl World {
     }
 
     /// Counts requests to Azure.
-    pub(crate) fn ask(&mut self, requests: u32, what: String) {
+    pub(crate) fn ask(&mut self, requests: u32, what: &str) {
         if requests > 0 {
             self.requests += requests;
             self.asked.push(format!("{requests} {what}"));
-        }
-    }
-
-    fn instance(&self, id: u32, machine: &Machine) -> Instance {
-        Instance {
-            id: id.to_string().parse().unwrap(),
-            node_name: machine.node.clone(),
-            vm_id: machine.vm_id.clone(),
-            power: machine.power,
-            provisioning: Provisioning::Succeeded,
-            protection: machine.protection,
-            runs: machine.runs.clone(),
-            latest_model: true,
-            os_disk: Some(format!("/disks/{id}")),
-            revision: Some(Revision::new(format!("i{}", machine.etag))),
-            zones: Vec::new(),
-            tags: Tags::new(),
         }
     }
 
@@ -112,5 +95,22 @@ impl World {
             version.proven = true;
         }
         Some(view)
+    }
+}
+
+fn instance(id: u32, machine: &Machine) -> Instance {
+    Instance {
+        id: id.to_string().parse().unwrap(),
+        node_name: machine.node.clone(),
+        vm_id: machine.vm_id.clone(),
+        power: machine.power,
+        provisioning: Provisioning::Succeeded,
+        protection: machine.protection,
+        runs: machine.runs.clone(),
+        latest_model: true,
+        os_disk: Some(format!("/disks/{id}")),
+        revision: Some(Revision::new(format!("i{}", machine.etag))),
+        zones: Vec::new(),
+        tags: Tags::new(),
     }
 }

@@ -107,7 +107,7 @@ impl Pace {
         power: Duration::from_secs(152),
         write: Duration::from_secs(13),
         publish: Duration::from_secs(5_291),
-        join: Duration::from_secs(60),
+        join: Duration::from_mins(1),
     };
     pub(crate) const INSTANT: Self =
         Self { power: Duration::ZERO, write: Duration::ZERO, publish: Duration::ZERO, join: Duration::ZERO };
@@ -115,6 +115,7 @@ impl Pace {
 
 /// The world.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) pace: Pace,

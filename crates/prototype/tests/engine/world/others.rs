@@ -53,7 +53,7 @@ impl World {
             let kept = self.nodes.get(&machine.node).is_some_and(|node| node.autoscaler.is_some());
             (*id != DONOR && !kept && machine.protection == Protection::NONE).then_some(*id)
         };
-        if let Some(id) = self.machines.iter().filter_map(free).last() {
+        if let Some(id) = self.machines.iter().filter_map(free).next_back() {
             self.machines.remove(&id);
             self.pool.capacity = self.pool.capacity.saturating_sub(1);
             self.touch();

@@ -45,7 +45,7 @@ impl World {
         if kind == "ended" {
             return Ok(OperationState::Succeeded);
         }
-        self.ask(1, "observe".to_owned());
+        self.ask(1, "observe");
         let operation = &self.operations[index.parse::<usize>().unwrap()];
         if operation.forgotten {
             return Err(StepFailure::new(ErrorClass::NotFound, "no such operation"));
