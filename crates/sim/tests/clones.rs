@@ -90,6 +90,8 @@ async fn two_clones_and_a_clone_of_a_clone_differ_in_every_identity_that_is_made
         assert_eq!((one.host_name(), &one.cannot_join), (one.computer_name.as_str(), &None));
         assert_eq!(one.contents.first_boot_unit.as_ref().expect("the unit").recorded_vm_id, one.vm_id);
     }
+    let has_custom_data = |one: &MachineView| (one.custom_data.is_some(), one.contents.custom_data.present());
+    assert_eq!(family.each_ref().map(has_custom_data), [(true, true), (false, false), (false, false), (false, false)]);
     let line: Vec<&str> =
         family[3].contents.ancestry.iter().filter_map(|one| one.image_version.rsplit('/').next()).collect();
     assert_eq!(line, ["1.0.0", "2.0.0"]);
@@ -385,20 +387,23 @@ fn the_keys_of_a_disk_and_its_defects_are_all_told_and_no_others() {
 #[tokio::test]
 async fn contents_are_there_again_in_a_world_that_is_opened_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let spec = || WorldSpec::parse("world", UNIT).expect("a world file");
+    let text = "pools: [{name: p, customData: '#!/bin/sh join', contents: {firstBootUnit: '1', joinCredential: {kind: bootstrapToken, tokenId: abcdef}}}]";
+    let spec = || WorldSpec::parse("world", text).expect("a world file");
     let open = || Client::on(Sim::open(folder.path(), spec(), Options::instant(start())).expect("a world"));
     let before = {
         let client = open();
-        client.sim.revoke_token("abcdef".parse().expect("an id")).expect("revoked");
         recipe(&client, &capture(&client, 0, "1.0.0"));
-        client.sim.scale("p", 3).expect("a clone");
+        client.sim.scale("p", 2).expect("a clone");
+        client.sim.revoke_token("abcdef".parse().expect("an id")).expect("revoked");
         client.sim.machines()
     };
     let client = open();
     assert_eq!(client.sim.machines(), before);
-    // The version's contents too.
-    client.sim.scale("p", 4).expect("a clone");
-    assert_eq!(machine(&client, "p000003").contents.ancestry.len(), 1);
+    // So are what the version holds and what was revoked.
+    client.sim.scale("p", 3).expect("a clone");
+    let clone = machine(&client, "p000002");
+    assert_eq!(clone.contents.ancestry.len(), 1);
+    assert!(clone.cannot_join.is_some_and(|why| why.contains("revoked")));
 }
 
 #[tokio::test]
