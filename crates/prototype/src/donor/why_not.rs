@@ -5,7 +5,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use kiln_cloud::{ImageLine, ImageVersion, Instance, Pool, PowerState, Provisioning, VersionNumber};
+use kiln_cloud::{ImageLine, ImageVersion, Instance, Pool, PowerState, Provisioning, VersionNumber, VersionState};
 use serde::{Serialize, Serializer};
 
 use super::node::NodeFacts;
@@ -72,7 +72,9 @@ impl Surroundings<'_> {
     /// that it was made of would look new again.
     pub fn bar(&self) -> Option<VersionNumber> {
         let bad = self.line.map(|line| back::numbers(&line.tags)).unwrap_or_default();
-        self.versions.iter().map(|version| &version.number).chain(&bad).max().cloned()
+        // One that failed was never an image of anything.
+        let made = self.versions.iter().filter(|version| version.state != VersionState::Failed);
+        made.map(|version| &version.number).chain(&bad).max().cloned()
     }
 
     /// Versions that nobody is to get: taken back by us, or excluded by whoever.

@@ -85,6 +85,8 @@ fn a_patch_of_the_versions_own_day_is_not_later() {
     assert!(matches!(broken(|w| w.versions.push(version("2026.11.15")))[..], [WhyNot::PatchOld { .. }]));
     assert_eq!(broken(|w| w.versions.push(version("2026.11.14"))), []);
     assert_eq!(broken(|w| w.versions.clear()), []);
+    let failed = ImageVersion { state: VersionState::Failed, ..version("2026.11.15") };
+    assert_eq!(broken(|w| w.versions.push(failed)), []);
 }
 
 #[test]
