@@ -35,7 +35,7 @@ impl<F: Factory> Carrier<'_, F> {
         self.record(Event::Started { step, memo }).await?;
         let held = self.run.held();
         self.tell(Happening::Starting { step, held }).await;
-        let done = self.perform(&action).await;
+        let done = Box::pin(self.perform(&action)).await;
         self.tell(Happening::Acted { step }).await;
         self.seen.forget(&action);
         match done.map(|handle| acted(step, handle)) {

@@ -26,6 +26,8 @@ pub(crate) struct Carrier<'a, F> {
     pub(crate) seen: Observed,
     /// What is inside the donor, once somebody looked.
     pub(crate) inspection: Option<Inspection>,
+    /// The canary's node, once its machine is there.
+    pub(crate) canary: Option<String>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -58,11 +60,14 @@ impl<F: Factory> Carrier<'_, F> {
                 }
             }
             match next(&self.run, &self.seen, self.context.now()) {
-                Decision::Look(facts) => self.look(facts).await?,
+                // Each of these is large, and only one of them is awaited at a time.
+                Decision::Look(facts) => Box::pin(self.look(facts)).await?,
                 Decision::Record(event) => self.record(event).await?,
-                Decision::Run { step, action, memo } => self.act(step, action, memo).await?,
-                Decision::Release { held, action } => self.act(held.given_back_by(), action, None).await?,
-                Decision::Wait(wait) => self.wait(wait).await?,
+                Decision::Run { step, action, memo } => Box::pin(self.act(step, action, memo)).await?,
+                Decision::Release { held, action } => {
+                    Box::pin(self.act(held.given_back_by(), action, None)).await?;
+                }
+                Decision::Wait(wait) => Box::pin(self.wait(wait)).await?,
                 Decision::Done(outcome) => return Ok(self.report(outcome.into())),
                 Decision::Stuck(stuck) => return Ok(self.report(Ending::Stuck(stuck))),
                 Decision::Refuse(reasons) => {

@@ -35,7 +35,7 @@ impl<F: Factory> Carrier<'_, F> {
         let header = &self.run.header;
         let place = Place { pool: header.pool.clone(), instance: header.donor.instance.clone() };
         let consent = Consent { force: header.policy.force, allow_empty_pool: true, no_original: true };
-        match Gathered::read(self.context, &node, &place, consent, &self.run.id).await {
+        match Box::pin(Gathered::read(self.context, &node, &place, consent, &self.run.id)).await {
             Ok(gathered) => {
                 let refusals = gathered.refusals();
                 self.inspection = gathered.inside.ok();

@@ -4,6 +4,7 @@
 
 mod access;
 mod act;
+mod auto;
 mod back;
 mod carry;
 mod context;
@@ -19,6 +20,7 @@ mod news;
 mod node_facts;
 mod original;
 mod place;
+mod plan;
 mod prototype;
 mod refresh;
 mod report;
@@ -29,6 +31,7 @@ mod stop;
 mod wait;
 
 pub use access::{AccessReport, AccessRow, Side, check_access};
+pub use auto::{AutoRequest, Became, PARALLEL, PoolReport, auto_update};
 pub use back::{BackReport, BackRequest, lift_hold, rollback};
 pub use context::{Clock, Context, Ids};
 pub use diff::compare;
@@ -36,6 +39,7 @@ pub use error::Error;
 pub use history::{PoolHistory, RunSummary, StepSummary, history};
 pub use inside::Inside;
 pub use news::{Happening, News, Silent, Watcher};
+pub use plan::{PlanReport, plan};
 pub use prototype::{resume, update};
 pub use refresh::{REFRESH_TAG, RefreshReport, RefreshRequest, refresh};
 pub use report::{Ending, Report};

@@ -1,6 +1,6 @@
 //! Reads what a decision needs to know, one question to one outside system each.
 
-use kiln_cloud::{Factory, FactoryError, Instance, Provisioning};
+use kiln_cloud::{Factory, FactoryError, Provisioning};
 use kiln_cluster::{HoldWhat, NodeName, NodeSeen, OriginalStore, Readiness};
 use kiln_prototype::decide::current;
 use kiln_prototype::journal::StepFailure;
@@ -16,7 +16,7 @@ impl<F: Factory> Carrier<'_, F> {
     pub(crate) async fn look(&mut self, facts: Vec<Fact>) -> Result<(), Error> {
         self.tell(Happening::Looking(facts.clone())).await;
         for fact in facts {
-            let Err(failure) = self.read(fact).await else { continue };
+            let Err(failure) = Box::pin(self.read(fact)).await else { continue };
             let step = current(&self.run).unwrap_or(Step::Preflight);
             return self.fail(step, failure).await;
         }
@@ -59,14 +59,21 @@ impl<F: Factory> Carrier<'_, F> {
     }
 
     /// The throw-away pool. Its machine is asked for only while it is waited for.
-    async fn trial(&self) -> Result<Option<TrialView>, StepFailure> {
+    async fn trial(&mut self) -> Result<Option<TrialView>, StepFailure> {
         let factory = self.context.factory.as_ref();
         let pool = self.run.header.trial.pool();
         let waited_for = current(&self.run) == Some(Step::AwaitTrial);
         if waited_for {
+            if let Some(canary) = self.canary.clone() {
+                let view = self.canary(&canary).await?;
+                if view.ready {
+                    return Ok(Some(view));
+                }
+            }
             let Some(instances) = if_there(factory.instances(pool).await)? else { return Ok(None) };
             if let Some(instance) = instances.first().filter(|instance| !has_failed(&instance.provisioning)) {
-                return self.canary(instance).await.map(Some);
+                self.canary = Some(instance.node_name.clone());
+                return self.canary(&instance.node_name).await.map(Some);
             }
         }
         let Some(pool) = if_there(factory.describe_pool(pool).await)? else { return Ok(None) };
@@ -84,10 +91,10 @@ impl<F: Factory> Carrier<'_, F> {
     }
 
     /// The canary's machine by its node. Nothing is to be scheduled onto it: it is gone in minutes.
-    async fn canary(&self, instance: &Instance) -> Result<TrialView, StepFailure> {
+    async fn canary(&self, name: &str) -> Result<TrialView, StepFailure> {
         let mut view = TrialView::default();
-        match self.cordon_canary(&instance.node_name).await? {
-            None => view.why_not = format!("node {} has not registered", instance.node_name),
+        match self.cordon_canary(name).await? {
+            None => view.why_not = format!("node {name} has not registered"),
             Some(node) => {
                 view.ready = node.readiness == Readiness::Ready;
                 view.why_not = format!("node {}: {}", node.name, node.readiness);

@@ -26,10 +26,10 @@ pub async fn update<F: Factory>(context: &Context<F>, request: &Request) -> Resu
     let place = Place::of(&node)?;
     let seat = Seat::new(context, &place.pool);
     if open_run(&seat.store.load().await?)?.is_some() {
-        return seat.hold(seat.go_on()).await;
+        return seat.hold(Box::pin(seat.go_on())).await;
     }
     let run = context.fresh();
-    let gathered = Gathered::read(context, &node, &place, consent(&request.wish), &run).await?;
+    let gathered = Box::pin(Gathered::read(context, &node, &place, consent(&request.wish), &run)).await?;
     let (refusals, notes) = (gathered.refusals(), gathered.warnings());
     if !refusals.is_empty() {
         let (pool, node) = (place.pool, node.name);
@@ -38,7 +38,7 @@ pub async fn update<F: Factory>(context: &Context<F>, request: &Request) -> Resu
     let header = gathered.header(context, &node, &request.wish, &run)?;
     let seen = Observed { refusals: Some(refusals), pool: Some(gathered.pool), ..Observed::default() };
     let fresh = Fresh { run, header, seen, inside: gathered.inside.ok(), notes };
-    seat.hold(seat.begin(fresh)).await
+    seat.hold(Box::pin(seat.begin(fresh))).await
 }
 
 /// Goes on with the open run of a pool.
@@ -47,7 +47,12 @@ pub async fn resume<F: Factory>(context: &Context<F>, pool: &PoolName) -> Result
     if open_run(&seat.store.load().await?)?.is_none() {
         return Err(Error::NothingOpen(pool.clone()));
     }
-    seat.hold(seat.go_on()).await
+    seat.hold(Box::pin(seat.go_on())).await
+}
+
+/// Whether a run of the pool waits to be gone on with.
+pub(crate) async fn is_open<F: Factory>(context: &Context<F>, pool: &PoolName) -> Result<bool, Error> {
+    Ok(open_run(&Seat::new(context, pool).store.load().await?)?.is_some())
 }
 
 fn consent(wish: &Wish) -> Consent {
@@ -109,7 +114,7 @@ impl<'a, F: Factory> Seat<'a, F> {
         let Fresh { run, header, seen, inside, notes } = fresh;
         let mut journal = self.store.load().await?;
         if open_run(&journal)?.is_some() {
-            return self.go_on().await;
+            return Box::pin(self.go_on()).await;
         }
         let at = self.context.now();
         let event = Event::Opened { header: Box::new(header.clone()) };
@@ -121,7 +126,7 @@ impl<'a, F: Factory> Seat<'a, F> {
         for note in notes {
             carrier.note(note).await;
         }
-        carrier.carry().await
+        Box::pin(carrier.carry()).await
     }
 
     async fn go_on(&self) -> Result<Report, Error> {
@@ -129,7 +134,7 @@ impl<'a, F: Factory> Seat<'a, F> {
         let run = open_run(&journal)?.ok_or_else(|| Error::NothingOpen(self.pool.clone()))?;
         let mut carrier = self.carrier(run, journal, Observed::default(), None)?;
         carrier.record(Event::Resumed { who: self.context.who.clone() }).await?;
-        carrier.carry().await
+        Box::pin(carrier.carry()).await
     }
 
     fn carrier(
@@ -150,6 +155,7 @@ impl<'a, F: Factory> Seat<'a, F> {
             lease: &self.lease,
             seen,
             inspection,
+            canary: None,
             notes: Vec::new(),
         })
     }

@@ -74,7 +74,11 @@ impl<F: Factory> Carrier<'_, F> {
             own = (own * 2).min(LONGEST_LOOK);
             let why = "the operation goes on".to_owned();
             self.tell(Happening::Waiting { step, why, percent: progress.percent, pause }).await;
-            self.rest(pause).await;
+            let began = Instant::now();
+            if step == Step::Try {
+                self.until_canary(pause).await;
+            }
+            self.rest(pause.saturating_sub(began.elapsed())).await;
             self.seen = Observed::default();
             if self.context.stop.is_told() != told {
                 return Ok(());
@@ -111,15 +115,17 @@ impl<F: Factory> Carrier<'_, F> {
     }
 
     /// A pause that ends when the canary's node is there and Ready; it is cordoned on the way.
-    async fn until_canary(&self, pause: Duration) {
-        let pool = self.run.header.trial.pool();
-        let Ok(instances) = self.context.factory.instances(pool).await else { return self.rest(pause).await };
-        let Some(instance) = instances.first() else { return self.rest(pause).await };
+    async fn until_canary(&mut self, pause: Duration) {
+        if self.canary.is_none() {
+            let made = self.context.factory.instances(self.run.header.trial.pool()).await;
+            self.canary = made.ok().and_then(|made| made.into_iter().next()).map(|instance| instance.node_name);
+        }
+        let Some(canary) = &self.canary else { return self.rest(pause).await };
         let watched = async {
-            while !matches!(self.cordon_canary(&instance.node_name).await, Ok(Some(_))) {
+            while !matches!(self.cordon_canary(canary).await, Ok(Some(_))) {
                 sleep(CANARY_LOOK).await;
             }
-            let Ok(node) = instance.node_name.parse() else { return };
+            let Ok(node) = canary.parse() else { return };
             if self.context.cluster.wait_ready(&node, &ReadyWhen::Now, pause).await.is_err() {
                 std::future::pending::<()>().await;
             }

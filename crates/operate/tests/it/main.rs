@@ -1,5 +1,7 @@
 //! The operation on the real edges, against an Azure and an API server in the same process, in virtual time.
 
+mod crash;
 mod life;
+mod state;
 mod wire;
 mod world;
