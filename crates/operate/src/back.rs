@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use kiln_cloud::{Factory, ImageSource, PoolName, RecipeChange, Tags};
 use kiln_cluster::OriginalStore;
@@ -58,7 +59,7 @@ pub async fn rollback<F: Factory>(context: &Context<F>, request: &BackRequest) -
         reason: request.reason.clone().unwrap_or_else(|| "rolled back by a person".to_owned()),
         after: request.after,
         who: context.who.clone(),
-        at: context.now(),
+        at: to_the_second(context.now()),
     };
     let place = Place {
         pool: &reading.pool,
@@ -72,7 +73,7 @@ pub async fn rollback<F: Factory>(context: &Context<F>, request: &BackRequest) -
         return Ok(BackReport { pool, done: false, back });
     }
     for write in &back.writes {
-        context.tell(&pool, None, Happening::Note(describe(write, &back))).await;
+        context.tell(&pool, None, Happening::Note(describe(write))).await;
         match write {
             Write::Mark(tags) => mark(context, &reading, tags).await?,
             Write::Include(number) => exclude(context, &reading, number, false).await?,
@@ -141,9 +142,9 @@ pub(crate) async fn set_recipe<F: Factory>(
     context.settle(&what, &asked).await
 }
 
-fn describe(write: &Write, back: &Back) -> String {
+fn describe(write: &Write) -> String {
     match write {
-        Write::Mark(_) => format!("on hold: {}", back.hold),
+        Write::Mark(_) => "mark the image definition: on hold, and what was bad".to_owned(),
         Write::Include(number) => format!("include version {number}"),
         Write::Exclude(number) => format!("exclude version {number}"),
         Write::Delete(number) => format!("delete version {number}"),
@@ -162,10 +163,10 @@ impl fmt::Display for BackReport {
         } else {
             writeln!(f, "{pool}: new nodes would get {then}; would be taken back: {}", or_none(&bad))?;
             for write in &back.writes {
-                writeln!(f, "would {}", describe(write, back).trim_start_matches("on hold: "))?;
+                writeln!(f, "would {}", describe(write))?;
             }
         }
-        writeln!(f, "on hold: {}", back.hold)?;
+        writeln!(f, "{}", back.hold)?;
         if back.running.is_empty() {
             return writeln!(f, "no node runs what was taken back");
         }
@@ -177,4 +178,9 @@ impl fmt::Display for BackReport {
 
 fn or_none(list: &[String]) -> String {
     if list.is_empty() { "nothing".to_owned() } else { list.join(", ") }
+}
+
+/// Nobody reads more of it, and a tag has little room.
+fn to_the_second(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }

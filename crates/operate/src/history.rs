@@ -105,7 +105,7 @@ impl fmt::Display for RunSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, version, donor, who, started, last, outcome, held, .. } = self;
         let took = std::time::Duration::try_from(last.duration_since(*started)).unwrap_or_default();
-        write!(f, "{started}  run {run}: {version} from {donor}, by {who}: ")?;
+        write!(f, "{started:.0}  run {run}: {version} from {donor}, by {who}: ")?;
         match outcome {
             Some(Outcome::Completed { .. }) => write!(f, "completed in {}", spoken(took)),
             Some(Outcome::Failed { step, failure }) => {

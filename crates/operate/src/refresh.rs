@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use kiln_cloud::{Factory, InstanceId, PoolName, Tags, VersionNumber};
 use kiln_cluster::drain::{DrainError, DrainOptions, Flags};
-use kiln_cluster::{HoldWhat, NodeName, NodeSeen, Owner, PoolLease, Readiness};
+use kiln_cluster::{HoldWhat, NodeName, Owner, PoolLease};
 use kiln_prototype::back::numbers;
-use kiln_prototype::donor::{NodeFacts, Taint};
+use kiln_prototype::donor::NodeFacts;
 use kiln_prototype::latest::{NewNodes, new_nodes};
 use kiln_prototype::refresh::{Batch, Next, Outdated, Pace, State, next_batch, outdated};
 use serde::Serialize;
@@ -17,6 +17,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
 
 use crate::news::Happening;
+use crate::node_facts::facts_of;
 use crate::request::LEASE;
 use crate::side::{Reading, SideError};
 use crate::{Context, Error};
@@ -138,7 +139,7 @@ impl<F: Factory> Refresher<'_, F> {
                 return Err(SideError::Refresh(text));
             }
         };
-        Ok(Sight { nodes: seen.iter().map(facts).collect(), target, reading })
+        Ok(Sight { nodes: seen.iter().map(facts_of).collect(), target, reading })
     }
 
     fn state<'s>(
@@ -238,7 +239,7 @@ impl<F: Factory> Refresher<'_, F> {
     async fn change(&self, sight: &Sight, batch: &Batch) -> Result<(), SideError> {
         let factory = &self.context.factory;
         if batch.add > 0 {
-            self.say(format!("adds {} nodes of {}", batch.add, sight.target)).await;
+            self.say(format!("adds {} of {}", nodes(batch.add as usize), sight.target)).await;
             let what = format!("add {} instances to `{}`", batch.add, self.pool);
             let asked = factory.add_instances(&sight.reading.pool, batch.add).await;
             self.context.settle(&what, &asked.map_err(Error::cloud(what.as_str()))?).await?;
@@ -316,34 +317,8 @@ fn bad(sight: &Sight) -> std::collections::BTreeSet<VersionNumber> {
     sight.reading.line.as_ref().map(|line| numbers(&line.tags)).unwrap_or_default()
 }
 
-/// What the judgements ask of a node.
-fn facts(node: &NodeSeen) -> NodeFacts {
-    NodeFacts {
-        name: node.name.to_string(),
-        provider_id: node.provider_id.clone(),
-        labels: node.labels.clone(),
-        annotations: node.annotations.clone(),
-        taints: node
-            .taints
-            .iter()
-            .map(|taint| Taint {
-                key: taint.key.clone(),
-                value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
-                effect: taint.effect.clone(),
-            })
-            .collect(),
-        cordoned: node.cordoned,
-        ready: node.readiness == Readiness::Ready,
-        ready_since: node.ready_since,
-        heartbeat: node.heartbeat,
-        created: node.created,
-        windows: node.is_windows(),
-        kernel: node.system.kernel.clone(),
-        kubelet: node.system.kubelet.clone(),
-        os_image: node.system.os_image.clone(),
-        runtime: node.system.runtime.clone(),
-        held_by: node.hold().ok().flatten().map(|hold| hold.owner.to_string()),
-    }
+fn nodes(count: usize) -> String {
+    if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
 }
 
 impl fmt::Display for RefreshReport {
@@ -351,9 +326,9 @@ impl fmt::Display for RefreshReport {
         let Self { pool, target, done, replaced, left } = self;
         match (replaced.len(), done) {
             (0, _) if left.is_empty() => writeln!(f, "{pool}: every node runs {target}")?,
-            (count, true) => writeln!(f, "{pool}: {count} nodes replaced, new ones run {target}")?,
+            (count, true) => writeln!(f, "{pool}: {} replaced, new ones run {target}", nodes(count))?,
             (count, false) => {
-                writeln!(f, "{pool}: {count} nodes would be replaced by nodes of {target}")?;
+                writeln!(f, "{pool}: {} would be replaced by nodes of {target}", nodes(count))?;
                 replaced.iter().try_for_each(|node| writeln!(f, "  {node}"))?;
             }
         }
