@@ -55,4 +55,7 @@ pub(crate) struct Common {
     /// The time to begin at, to rehearse nights against the embedded Azure
     #[arg(long, value_name = "TIME", global = true, hide = true)]
     pub(crate) now: Option<Timestamp>,
+    /// How much faster than the wall's our clock runs, to rehearse what takes patience
+    #[arg(long, value_name = "FACTOR", default_value_t = 1, global = true, hide = true)]
+    pub(crate) clock_rate: u32,
 }

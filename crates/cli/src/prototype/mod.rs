@@ -54,9 +54,9 @@ pub(crate) fn run(arguments: &Prototype, now: &dyn Fn() -> Timestamp) -> Result<
         .map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
     let begin = arguments.common.now.unwrap_or_else(now);
     let result = runtime.block_on(async {
-        let started = Instant::now();
+        let (started, rate) = (Instant::now(), arguments.common.clock_rate);
         let clock: Now =
-            Arc::new(move || begin + SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX));
+            Arc::new(move || begin + SignedDuration::try_from(started.elapsed() * rate).unwrap_or(SignedDuration::MAX));
         Session::open(arguments, &environment, clock).await?.run(&arguments.verb).await
     });
     runtime.shutdown_background();
@@ -104,7 +104,9 @@ impl Session {
         match verb {
             Verb::Status(verb) => sides::status(&self, verb).await,
             Verb::CheckAccess(verb) => sides::check_access(&self, verb).await,
+            Verb::Plan(verb) => sides::plan(&self, verb).await,
             Verb::Update(verb) => runs::update(&self, verb).await,
+            Verb::AutoUpdate(verb) => runs::auto_update(&self, verb).await,
             Verb::Rollback(verb) => sides::rollback(&self, verb).await,
             Verb::Refresh(verb) => runs::refresh(&self, verb).await,
             Verb::History(verb) => sides::history(&self, verb).await,

@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
 use kiln_cloud::PoolName;
-use kiln_operate::{Ending, Error, RefreshRequest, Report, Request, Wish};
+use kiln_operate::{AutoRequest, Became, Ending, Error, PARALLEL, PoolReport, RefreshRequest, Report, Request, Wish};
+use kiln_prototype::donor::{Choice, DonorRules, Row};
 use kiln_prototype::refresh::Pace;
 use kiln_prototype::run::Policy;
 use serde_json::{Value, json};
@@ -11,8 +14,8 @@ use serde_json::{Value, json};
 use super::Session;
 use super::change::Change;
 use super::sides;
-use super::verbs::{Refresh, Resume, Update};
-use crate::failure::Failure;
+use super::verbs::{AutoUpdate, Refresh, Resume, Update};
+use crate::failure::{Failure, chain};
 
 impl Change {
     /// What is asked of a run.
@@ -42,6 +45,72 @@ pub(crate) async fn update(session: &Session, verb: &Update) -> Result<(), Failu
     let request = Request { node: verb.target_node.clone(), wish: verb.change.wish() };
     let report = kiln_operate::update(&session.context, &request).await.map_err(|error| failure(&error))?;
     finish(session, &[report])
+}
+
+pub(crate) async fn auto_update(session: &Session, verb: &AutoUpdate) -> Result<(), Failure> {
+    let request = AutoRequest {
+        pools: verb.pools.target_vmss.clone(),
+        rules: DonorRules {
+            pending_reboot_annotation: verb.pending_reboot_annotation.clone(),
+            last_patch_annotation: verb.last_patch_annotation.clone(),
+            ignore_annotations: verb.node_ignore_annotation.clone(),
+            ignore_nodes: verb.ignore_nodes.iter().map(ToString::to_string).collect(),
+            minimum_ready: verb.minimum_ready_time,
+            minimum_candidates: verb.minimum_candidates,
+            maximum_image_age: verb.maximum_image_age,
+        },
+        wish: verb.change.wish(),
+        dry_run: verb.dry_run,
+        parallel: PARALLEL,
+    };
+    let reports = kiln_operate::auto_update(&session.context, &request).await;
+    let reports = reports.map_err(|error| sides::failure(&error))?;
+    let mut text = String::new();
+    for report in &reports {
+        if let Some(choice) = &report.choice {
+            let _ = writeln!(text, "{}", table(choice));
+        }
+        let _ = writeln!(text, "{}: {}", report.pool, report.became);
+    }
+    let status = kiln_operate::status(&session.context, &verb.pools.target_vmss, None).await;
+    let status = status.map_err(|error| sides::failure(&error))?;
+    let _ = write!(text, "\n{status}");
+    let all: Vec<Value> = reports.iter().map(pool_json).collect();
+    session.print(&text, &json!({"pools": all, "status": status}))?;
+    let worst = reports.iter().filter_map(pool_failure).max_by_key(|failure| failure.code);
+    worst.map_or(Ok(()), Err)
+}
+
+/// Why or why not, for every node.
+fn table(choice: &Choice) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(Row::HEADINGS);
+    choice.rows.iter().for_each(|row| drop(table.add_row(row.cells())));
+    let lines = table.lines().map(|line| line.trim_end().to_owned());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn pool_json(report: &PoolReport) -> Value {
+    let became = match &report.became {
+        Became::Skipped(reasons) => json!({"became": "skipped", "reasons": reasons}),
+        Became::WouldClone(node) => json!({"became": "wouldClone", "node": node}),
+        Became::Ran(run) => json!({"became": "ran", "run": to_json(run)}),
+        Became::Failed(error) => json!({"became": "failed", "reason": chain(error)}),
+    };
+    let mut object = json!({"pool": report.pool, "choice": report.choice});
+    if let (Value::Object(into), Value::Object(from)) = (&mut object, became) {
+        into.extend(from);
+    }
+    object
+}
+
+fn pool_failure(report: &PoolReport) -> Option<Failure> {
+    match &report.became {
+        became if became.is_well() => None,
+        Became::Ran(run) => Some(explain(code(&run.ending), run)),
+        Became::Failed(error) => Some(failure(error)),
+        Became::Skipped(_) | Became::WouldClone(_) => None,
+    }
 }
 
 pub(crate) async fn resume(session: &Session, verb: &Resume) -> Result<(), Failure> {

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use kiln_operate::{
-    BackRequest, SideError, check_access as ask, compare, history as runs_of, lift_hold, rollback as go_back,
-    status as stock,
+    BackRequest, Request, SideError, check_access as ask, compare, history as runs_of, lift_hold, plan as foresee,
+    rollback as go_back, status as stock,
 };
 use kiln_prototype::back::To;
 use serde_json::json;
 
 use super::Session;
-use super::verbs::{CheckAccess, Diff, History, Rollback, Status, Target};
+use super::verbs::{CheckAccess, Diff, History, Plan, Rollback, Status, Target};
 use crate::failure::Failure;
 
 /// The exit code of what went wrong.
@@ -44,6 +44,17 @@ pub(crate) async fn check_access(session: &Session, verb: &CheckAccess) -> Resul
         0 => Ok(()),
         count => Err(Failure::failed(format_args!("{count} of the permissions that a run needs are missing"))
             .hint("docs/reference/prototype.md has the smallest role; `kiln prototype check-access` asks again")),
+    }
+}
+
+pub(crate) async fn plan(session: &Session, verb: &Plan) -> Result<(), Failure> {
+    let request = Request { node: verb.target_node.clone(), wish: verb.change.wish() };
+    let plan = foresee(&session.context, &request, !verb.no_inspect).await.map_err(|error| failure(&error))?;
+    session.print(&plan.to_string(), &plan)?;
+    match plan.plan.verdict.refusals.len() {
+        0 => Ok(()),
+        1 => Err(Failure::failed("a run would be refused for 1 reason")),
+        count => Err(Failure::failed(format_args!("a run would be refused for {count} reasons"))),
     }
 }
 

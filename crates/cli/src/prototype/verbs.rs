@@ -9,7 +9,7 @@ use kiln_cluster::NodeName;
 use kiln_prototype::ready_time::Span;
 
 use super::change::Change;
-use super::values::day;
+use super::values::{annotation, day};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -17,8 +17,12 @@ pub(crate) enum Verb {
     Status(Status),
     /// Ask Azure and Kubernetes for each permission that a run needs
     CheckAccess(CheckAccess),
+    /// Show what an update would do, and do nothing
+    Plan(Plan),
     /// Make new nodes copies of this one
     Update(Update),
+    /// Choose the best patched node of each pool and make new nodes copies of it
+    AutoUpdate(AutoUpdate),
     /// Take a bad version away from new nodes, at once
     Rollback(Rollback),
     /// Replace nodes that run older versions
@@ -58,6 +62,23 @@ pub(crate) struct CheckAccess {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  kiln prototype plan --target-node k8s-pool1-12345678-vmss000000
+      Reads the node's inside by a pod that changes nothing, then says what would be done.
+  kiln prototype plan --target-node k8s-pool1-12345678-vmss000000 --no-inspect
+      Touches nothing at all, and leaves out what only the node knows.")]
+pub(crate) struct Plan {
+    /// The donor
+    #[arg(long, value_name = "NODE")]
+    pub(crate) target_node: NodeName,
+    /// Do not read the node's inside by a pod
+    #[arg(long)]
+    pub(crate) no_inspect: bool,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
   kiln prototype update --target-node k8s-pool1-12345678-vmss000000
   kiln prototype update --target-node k8s-pool1-12345678-vmss000000 --new-updated-nodes 3
       Adds three nodes of the new image at the end.
@@ -67,6 +88,45 @@ pub(crate) struct Update {
     /// The donor: a Ready node of the scale set
     #[arg(long, value_name = "NODE")]
     pub(crate) target_node: NodeName,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  kiln prototype auto-update --pending-reboot-annotation weave.works/kured-reboot-in-progress \\
+      --last-patch-annotation weave.works/kured-most-recent-reboot-needed --minimum-ready-time 1h
+  kiln prototype auto-update ... --dry-run
+      Shows for every node why it is chosen or not, and does nothing.
+
+Pools that do not fit are skipped with the reason, and the exit code is 0.")]
+pub(crate) struct AutoUpdate {
+    #[command(flatten)]
+    pub(crate) pools: Pools,
+    /// A node with this annotation waits for a reboot and is not taken
+    #[arg(long, value_name = "ANNOTATION", value_parser = annotation)]
+    pub(crate) pending_reboot_annotation: String,
+    /// The annotation with the day of a node's last patch
+    #[arg(long, value_name = "ANNOTATION", value_parser = annotation)]
+    pub(crate) last_patch_annotation: String,
+    /// A node with one of these annotations is not taken
+    #[arg(long, value_name = "ANNOTATION", num_args = 1.., value_parser = annotation)]
+    pub(crate) node_ignore_annotation: Vec<String>,
+    /// How long a node must have been Ready: `60`, `5m`, `2h`, `3d`
+    #[arg(long, value_name = "SPAN", default_value = "60")]
+    pub(crate) minimum_ready_time: Span,
+    /// How many nodes must qualify
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) minimum_candidates: u32,
+    /// Days after which an unpatched node will do; 0 is never
+    #[arg(long, value_name = "DAYS", default_value_t = 0)]
+    pub(crate) maximum_image_age: u32,
+    /// Nodes that are not taken
+    #[arg(long, value_name = "NODE", num_args = 1..)]
+    pub(crate) ignore_nodes: Vec<NodeName>,
+    /// Choose, show the table, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) change: Change,
 }
@@ -218,6 +278,7 @@ impl Verb {
     pub(crate) fn journal(&self) -> Option<&Path> {
         match self {
             Self::Update(verb) => verb.change.journal.as_deref(),
+            Self::AutoUpdate(verb) => verb.change.journal.as_deref(),
             Self::Resume(verb) => verb.journal.as_deref(),
             _ => None,
         }
@@ -225,6 +286,6 @@ impl Verb {
 
     /// Whether it is to end in order when it is told to stop: it holds something meanwhile.
     pub(crate) fn is_interruptible(&self) -> bool {
-        matches!(self, Self::Update(_) | Self::Refresh(_) | Self::Resume(_))
+        matches!(self, Self::Update(_) | Self::AutoUpdate(_) | Self::Refresh(_) | Self::Resume(_))
     }
 }

@@ -111,6 +111,7 @@ fn variables(endpoint: &Endpoint, vm: Option<&str>) -> Vec<(&'static str, String
         ("AZURE_CLIENT_ID", endpoint.client_id.clone()),
         ("AZURE_CLIENT_SECRET", endpoint.client_secret.clone()),
         ("AZURE_SUBSCRIPTION_ID", endpoint.subscription_id.clone()),
+        ("AZURE_RESOURCE_GROUP", endpoint.resource_group.clone()),
         ("AZURE_AUTHORITY_HOST", endpoint.authority.clone()),
         ("AZURE_POD_IDENTITY_AUTHORITY_HOST", imds),
         // The authority is none that Microsoft's instance discovery knows.

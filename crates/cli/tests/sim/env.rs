@@ -46,6 +46,7 @@ export AZURE_TENANT_ID=tenant
 export AZURE_CLIENT_ID=client
 export AZURE_CLIENT_SECRET='it'\\''s a \"secret\" with $HOME, `date` and # signs'
 export AZURE_SUBSCRIPTION_ID=subscription
+export AZURE_RESOURCE_GROUP=group
 export AZURE_AUTHORITY_HOST=https://localhost:8443
 export AZURE_POD_IDENTITY_AUTHORITY_HOST=http://127.0.0.1:8080
 export AZURE_CORE_INSTANCE_DISCOVERY=false
