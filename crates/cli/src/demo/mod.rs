@@ -1,36 +1,41 @@
-//! `kiln demo`: what kiln is for, on one machine and in seconds.
+//! `kiln demo`: what kiln is for, on one machine and in a minute.
 
-mod azure;
+mod outcome;
+mod page;
 mod report;
 mod story;
+mod teller;
+mod world;
+
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use kiln_sim::Speed;
 
 use crate::failure::Failure;
 use crate::stop::Stop;
+use teller::Pace;
 
 const EXAMPLES: &str = "Examples:
   kiln demo
-      Ten nodes in an embedded Azure; one of them becomes the image of the next. About fifteen seconds to watch.
+      Ten nodes in an embedded Azure; the best of them becomes the image of the next. About a minute to watch.
   kiln demo --speed instant --output json
       The same without waiting, for programs.
 
-Nothing outside this machine is contacted, and nothing is left behind, also after Ctrl-C.";
-
-/// Azure's two hours of image work become about ten seconds.
-const WATCHABLE: f64 = 700.0;
+Azure, cluster and nodes live in this process and on its own clock: nothing is contacted, and nothing is left but the report.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
-    /// World seconds per second, or `instant`
-    #[arg(long, value_name = "FACTOR|instant", default_value_t = Pace(Speed::Factor(WATCHABLE)))]
+    /// How many times as fast as it is meant to be watched, or `instant`
+    #[arg(long, value_name = "TIMES|instant", default_value = "1", value_parser = pace)]
     speed: Pace,
     /// How to print what came of it
     #[arg(long, value_enum, default_value_t = Output::Table)]
     output: Output,
+    /// Where the report with its pictures goes
+    #[arg(long, value_name = "FILE", default_value = "kiln-demo.html")]
+    report: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -39,50 +44,46 @@ enum Output {
     Json,
 }
 
-/// A speed that prints as it is written.
-#[derive(Debug, Clone, Copy)]
-struct Pace(Speed);
-
-impl std::str::FromStr for Pace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self)
+fn pace(text: &str) -> Result<Pace, String> {
+    if text == "instant" {
+        return Ok(Pace::Instant);
     }
-}
-
-impl std::fmt::Display for Pace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Speed::Factor(factor) => write!(f, "{factor}"),
-            Speed::Instant => f.write_str("instant"),
-        }
+    match text.parse::<f64>() {
+        Ok(times) if times.is_finite() && (0.01..=1_000.0).contains(&times) => Ok(Pace::Times(times)),
+        _ => Err("neither `instant` nor a number from 0.01 to 1000".to_owned()),
     }
 }
 
 pub(crate) fn run(arguments: &Demo, now: Timestamp) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    watch_for_a_stop()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        // The world's hours pass as fast as they are worked off; what people see is slowed down by the teller.
+        .start_paused(true)
         .build()
         .map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
-    let outcome = runtime.block_on(async {
-        // Before the first file is made: a signal in between would leave it.
-        let stop = Stop::new()?;
-        tokio::select! {
-            outcome = tell(arguments, now) => outcome,
-            () = stop.received() => Err(Failure::new(130, "stopped; nothing is left behind")),
-        }
-    });
-    // The embedded Azure ends with the runtime: no connection is worth waiting for.
-    runtime.shutdown_background();
-    outcome
+    let outcome = runtime.block_on(story::tell(now, arguments.speed))?;
+    std::fs::write(&arguments.report, page::html(&outcome)).map_err(|error| Failure::file(&arguments.report, error))?;
+    match arguments.output {
+        Output::Table => report::table(&outcome)?,
+        Output::Json => report::json(&outcome)?,
+    }
+    eprintln!("\nThe report with its pictures is in {}.", arguments.report.display());
+    Ok(())
 }
 
-async fn tell(arguments: &Demo, now: Timestamp) -> Result<(), Failure> {
-    let azure = azure::Embedded::start(arguments.speed.0, now).await?;
-    let outcome = story::tell(&azure, now).await?;
-    match arguments.output {
-        Output::Table => report::table(&outcome),
-        Output::Json => report::json(&outcome),
-    }
+/// The teller sleeps in the thread that works, so a signal is heard in another.
+fn watch_for_a_stop() -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
+    let stop = {
+        let _inside = runtime.enter();
+        Stop::new()?
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(stop.received());
+        eprintln!("error: stopped; nothing is left behind");
+        std::process::exit(130);
+    });
+    Ok(())
 }

@@ -1,32 +1,41 @@
-//! What came of the story, for people and for programs.
+//! What came of the story, on standard output.
 
 use std::io::Write;
 
 use comfy_table::{Table, presets};
 
-use super::story::Outcome;
+use super::outcome::Outcome;
 use crate::failure::Failure;
 
 pub(super) fn table(outcome: &Outcome) -> Result<(), Failure> {
-    let mut nodes = Table::new();
-    nodes.load_style(presets::NOTHING).set_header(["NODE", "IMAGE", "POWER"]);
-    for node in &outcome.nodes {
-        nodes.add_row([&node.name, &node.image, &node.power]);
+    let (before, after) = (&outcome.before, &outcome.after);
+    let mut boots = Table::new();
+    boots.load_style(presets::NOTHING).set_header(["A NEW NODE", "OLD RECIPE", "FROM THE IMAGE"]);
+    let stage = |of: &super::outcome::Boot, name: &str| {
+        of.stages.iter().find(|(stage, _)| stage == name).map_or("-".to_owned(), |(_, seconds)| duration(*seconds))
+    };
+    for (name, _) in &before.stages {
+        boots.add_row([name.clone(), stage(before, name), stage(after, name)]);
     }
-    let whole: f64 = outcome.steps.iter().map(|step| step.seconds).sum();
-    let text = format!(
-        "\n{}\n\nA new node took {} by the old recipe and takes {} from the image.\nAzure's own work for all of this is {}.\n",
-        nodes.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n"),
-        duration(outcome.before),
-        duration(outcome.after),
-        duration(whole),
-    );
-    print(&text)
+    boots.add_row(["Ready after".to_owned(), duration(before.seconds), duration(after.seconds)]);
+    boots.add_row(["packages behind".to_owned(), before.stale_packages.to_string(), after.stale_packages.to_string()]);
+    boots.add_row(["images to pull".to_owned(), before.images_to_pull.to_string(), after.images_to_pull.to_string()]);
+    boots.add_row(["kernel".to_owned(), before.kernel.clone(), after.kernel.clone()]);
+    let mut nodes = Table::new();
+    nodes.load_style(presets::NOTHING).set_header(["NODE", "IMAGE", "KERNEL", "STATE"]);
+    for node in &outcome.nodes {
+        nodes.add_row([&node.name, &node.image, &node.kernel, &node.state]);
+    }
+    print(&format!("\n{}\n\n{}\n", trimmed(&boots), trimmed(&nodes)))
 }
 
 pub(super) fn json(outcome: &Outcome) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(outcome).map_err(Failure::failed)?;
     print(&format!("{text}\n"))
+}
+
+fn trimmed(table: &Table) -> String {
+    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 fn print(text: &str) -> Result<(), Failure> {

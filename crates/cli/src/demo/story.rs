@@ -1,175 +1,177 @@
-//! The story: a node joins the slow way, another node becomes an image, a node joins from it.
+//! The story: a node joins the slow way, another becomes the image, a node joins from it; then a bad one is caught.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{SignedDuration, Timestamp};
-use kiln_cloud::{
-    Architecture, CaptureRequest, Factory, ImageLine, ImageSource, Instance, OperationHandle, PoolName, PowerDown,
-    Publication, RecipeChange, Revision, SecretText, Storage, Tags,
-};
-use kiln_prototype::names;
-use serde::Serialize;
+use kiln_cloud::Factory;
+use kiln_operate::{Ending, Report, Request, Wish, update};
+use kiln_sim::{ContentsSpec, Defect, MachineView};
+use tokio::time::sleep;
 
-use super::azure::Embedded;
+use super::outcome::{Boot, Caught, Node, Outcome};
+use super::report::duration;
+use super::teller::{Pace, Teller};
+use super::world::World;
 use crate::failure::Failure;
 
-/// Custom data that asks a new node for nothing: all of it is in the image.
-const NO_OP: &str = "#cloud-config\n";
+/// The node that was patched: it becomes the image.
+const DONOR: u32 = 0;
 
-/// The node that becomes the image.
-const DONOR: usize = 3;
+/// The node whose clones will not work: a patch that only a fresh boot shows.
+const BAD_DONOR: u32 = 4;
 
-/// What came of it.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Outcome {
-    pub(super) steps: Vec<Step>,
-    pub(super) nodes: Vec<Node>,
-    pub(super) before: f64,
-    pub(super) after: f64,
+pub(super) async fn tell(now: Timestamp, pace: Pace) -> Result<Outcome, Failure> {
+    let world = World::start(evening(now)).await?;
+    let machines = world.machines();
+    let (donor, stale) = (&machines[0], &machines[1]);
+    eprintln!("{} nodes in pool {}.", machines.len(), world.pool);
+    eprintln!(
+        "Their recipe is stale: kernel {}, where {} has {} and every patch.\n",
+        stale.contents.kernel, donor.computer_name, donor.contents.kernel
+    );
+
+    eprintln!("A new node by the old recipe:");
+    let before = grow(&world, pace).await?;
+    eprintln!("{:>9}   until it was Ready\n", duration(before.seconds));
+
+    eprintln!("{} becomes the image (* while it is held):", donor.computer_name);
+    let (report, teller) = run(&world, DONOR, pace).await?;
+    let Ending::Completed { version } = &report.ending else {
+        return Err(Failure::failed(format_args!("the run did not complete: {}", report.ending)));
+    };
+    let steps = teller.steps();
+    let away = steps.iter().skip_while(|step| step.name != "power-off").take_while(|step| step.name != "unprotect");
+    let donor_away: f64 = away.map(|step| step.seconds).sum();
+    eprintln!("{:>9}   was the donor away\n", duration(donor_away));
+
+    eprintln!("A new node from the image:");
+    let after = grow(&world, pace).await?;
+    eprintln!("{:>9}   until it was Ready\n", duration(after.seconds));
+
+    let caught = bad_version(&world, pace).await?;
+    Ok(Outcome {
+        pool: world.pool.to_string(),
+        donor: donor.computer_name.clone(),
+        version: version.to_string(),
+        before,
+        after,
+        steps,
+        donor_away,
+        nodes: nodes(&world).await?,
+        caught: Some(caught),
+    })
 }
 
-/// One step and the time that it took in the world.
-#[derive(Debug, Serialize)]
-pub(super) struct Step {
-    pub(super) what: String,
-    pub(super) seconds: f64,
+async fn run(world: &World, donor: u32, pace: Pace) -> Result<(Report, Arc<Teller>), Failure> {
+    let teller = Arc::new(Teller::new(pace, world.quiet.clone()));
+    let context = world.context(teller.clone())?;
+    let request = Request { node: world.node(donor)?, wish: Wish::default() };
+    let report = update(&context, &request).await.map_err(Failure::failed)?;
+    teller.pass("done");
+    Ok((report, teller))
 }
 
-/// A node of the pool at the end.
-#[derive(Debug, Serialize)]
-pub(super) struct Node {
-    pub(super) name: String,
-    pub(super) image: String,
-    pub(super) power: String,
-}
-
-pub(super) async fn tell(world: &Embedded, now: Timestamp) -> Result<Outcome, Failure> {
-    let azure = &world.azure;
-    let pool: PoolName = world.spec.pools[0].name.parse().map_err(Failure::failed)?;
-    let group = world.spec.resource_group.as_str();
-    let mut teller = Teller { world, steps: Vec::new() };
-
-    let described = azure.describe_pool(&pool).await.map_err(Failure::failed)?;
-    let instances = azure.instances(&pool).await.map_err(Failure::failed)?;
-    let donor = instances.get(DONOR).ok_or_else(|| Failure::failed("the pool has too few nodes"))?.clone();
-    eprintln!("{} nodes in pool {pool}; {} is the donor", instances.len(), donor.node_name);
-    let before = teller.step("a new node by the old recipe", async || azure.add_instances(&described, 1).await).await?;
-
-    let location = described.location.clone();
-    let gallery = names::new_gallery(group, &location).map_err(Failure::failed)?;
-    teller.step("gallery", async || azure.create_gallery(&gallery).await).await?;
-    let disk = azure.os_disk(&donor).await.map_err(Failure::failed)?;
-    let line = ImageLine {
-        name: names::line(group, &pool).map_err(Failure::failed)?,
-        location: location.clone(),
-        generation: disk.generation,
-        architecture: Architecture::X64,
-        security_type: disk.security_type.clone(),
-        identity: names::line_identity(group, &pool),
-        plan: None,
-        tags: Tags::new(),
-    };
-    teller.step("image definition", async || azure.create_line(&line).await).await?;
-    teller.step("donor off", async || azure.power_off(&pool, &donor.id, PowerDown::KeepHardware).await).await?;
-    let tags = Tags::from([
-        (names::BUILT_FROM_TAG.to_owned(), donor.node_name.clone()),
-        (names::BUILT_AT_TAG.to_owned(), now.to_string()),
-    ]);
-    let capture = CaptureRequest {
-        name: names::capture(&pool).map_err(Failure::failed)?,
-        location: location.clone(),
-        disk: disk.id,
-        tags: tags.clone(),
-    };
-    teller.step("snapshot of its disk", async || azure.capture_os_disk(&capture).await).await?;
-    teller.step("donor on again", async || azure.start(&pool, &donor.id).await).await?;
-
-    let source = azure.find_capture(&capture.name).await.map_err(Failure::failed)?;
-    let source = source.ok_or_else(|| Failure::failed("the snapshot is gone"))?;
-    let number = names::version_of_day(now);
-    let publication = Publication {
-        line: line.name.clone(),
-        number: number.clone(),
-        location: location.clone(),
-        source: source.id,
-        regions: vec![location],
-        replicas: 3,
-        storage: Storage::ZoneRedundant,
-        excluded: true,
-        disk_encryption_set: None,
-        tags,
-    };
-    teller.step(&format!("image version {number}"), async || azure.publish(&publication).await).await?;
-    teller.step("version included in latest", async || azure.set_excluded(&line.name, &number, false).await).await?;
-    let change = RecipeChange {
-        image: Some(ImageSource::Definition(line.name.clone())),
-        custom_data: Some(SecretText::new(NO_OP)),
-    };
-    let revision = revision(azure.describe_pool(&pool).await.map_err(Failure::failed)?.revision)?;
-    teller.step("model points at the image", async || azure.set_recipe(&pool, &change, &revision).await).await?;
-    for extension in described.recipe.extensions.iter().filter(|extension| extension.is_custom_script()) {
-        let what = format!("script extension {} removed", extension.name);
-        teller.step(&what, async || azure.remove_extension(&pool, &extension.name).await).await?;
+/// After midnight: a node whose clones do not come up is offered, and its canary tells.
+async fn bad_version(world: &World, pace: Pace) -> Result<Caught, Failure> {
+    while since_midnight(world.now()) > SignedDuration::from_hours(12) {
+        sleep(Duration::from_secs(20)).await;
     }
-    teller.step("snapshot deleted", async || azure.delete_capture(&capture.name).await).await?;
-    let described = azure.describe_pool(&pool).await.map_err(Failure::failed)?;
-    let after = teller.step("a new node from the image", async || azure.add_instances(&described, 1).await).await?;
-
-    let nodes = azure.instances(&pool).await.map_err(Failure::failed)?.iter().map(node).collect();
-    Ok(Outcome { steps: teller.steps, nodes, before: before.as_secs_f64(), after: after.as_secs_f64() })
-}
-
-fn revision(revision: Option<Revision>) -> Result<Revision, Failure> {
-    revision.ok_or_else(|| Failure::failed("the pool has no revision to write on"))
-}
-
-fn node(instance: &Instance) -> Node {
-    let image = match &instance.runs {
-        ImageSource::ExactVersion(line, number) => format!("{} {number}", line.definition),
-        ImageSource::Definition(line) => line.definition.clone(),
-        ImageSource::Marketplace(image) => format!("{} {} {}", image.offer, image.sku, image.version),
-        ImageSource::Other(id) => id.clone(),
+    let machine = world.node(BAD_DONOR)?;
+    let defect = ContentsSpec {
+        patched: true,
+        defects: Some([Defect::CloneNeverReady].into_iter().collect()),
+        ..ContentsSpec::default()
     };
-    Node { name: instance.node_name.clone(), image, power: format!("{:?}", instance.power).to_lowercase() }
+    world.sim.alter_machine(machine.as_str(), &defect).map_err(Failure::failed)?;
+    eprintln!(
+        "After midnight, {machine} is offered. It runs well, and a patch on it keeps every fresh boot from working:"
+    );
+    // Told faster: it is the same run until the canary.
+    let faster = match pace {
+        Pace::Times(times) => Pace::Times(times * 3.0),
+        Pace::Instant => Pace::Instant,
+    };
+    let (report, _) = run(world, BAD_DONOR, faster).await?;
+    let Ending::Condemned { version, reason } = &report.ending else {
+        return Err(Failure::failed(format_args!("the bad version was not caught: {}", report.ending)));
+    };
+    let context = world.context(Arc::new(kiln_operate::Silent))?;
+    let pool = std::slice::from_ref(&world.pool);
+    let status = kiln_operate::status(&context, pool, None).await.map_err(Failure::failed)?;
+    let current = status.pools.iter().flat_map(|pool| &pool.status.versions).find(|version| version.current);
+    let gets = current.map(|version| version.number.to_string()).unwrap_or_default();
+    eprintln!("            caught by its canary: {reason}\n            new nodes still get {gets}");
+    Ok(Caught { version: version.to_string(), donor: machine.to_string(), reason: reason.clone(), new_nodes_get: gets })
 }
 
-/// Runs the steps, shows them while they last and keeps their times.
-struct Teller<'a> {
-    world: &'a Embedded,
-    steps: Vec<Step>,
+/// Two hours before midnight: a run lasts for two and some minutes, so the next one makes the next day's version.
+fn evening(now: Timestamp) -> Timestamp {
+    now - since_midnight(now) + SignedDuration::from_hours(22)
 }
 
-impl Teller<'_> {
-    async fn step<E: std::fmt::Display>(
-        &mut self,
-        what: &str,
-        begin: impl AsyncFnOnce() -> Result<OperationHandle, E>,
-    ) -> Result<SignedDuration, Failure> {
-        // Drawn on a terminal only; indicatif keeps still otherwise.
-        let bar = ProgressBar::new(100).with_message(what.to_owned()).with_style(style(false));
-        bar.enable_steady_tick(Duration::from_millis(100));
-        let failed = |problem: &dyn std::fmt::Display| Failure::failed(format_args!("{what}: {problem}"));
-        let handle = begin().await.map_err(|error| failed(&error))?;
-        let show = |percent: Option<f64>| {
-            if let Some(percent) = percent {
-                bar.set_style(style(true));
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a percentage")]
-                bar.set_position(percent.clamp(0.0, 100.0) as u64);
-            }
-        };
-        self.world.finish(&handle, show).await.map_err(|failure| failed(&failure.message))?;
-        let took = self.world.last_took();
-        bar.finish_and_clear();
-        let seconds = took.as_secs_f64();
-        eprintln!("{:>9}  {what}", super::report::duration(seconds));
-        self.steps.push(Step { what: what.to_owned(), seconds });
-        Ok(took)
+fn since_midnight(now: Timestamp) -> SignedDuration {
+    // A day is a day of UTC.
+    SignedDuration::from_secs(now.as_second().rem_euclid(86_400))
+}
+
+/// Adds a node and watches how it comes up.
+async fn grow(world: &World, pace: Pace) -> Result<Boot, Failure> {
+    let context = world.context(Arc::new(kiln_operate::Silent))?;
+    let known: Vec<String> = world.machines().into_iter().map(|machine| machine.id).collect();
+    let pool = context.factory.describe_pool(&world.pool).await.map_err(Failure::failed)?;
+    let teller = Teller::new(pace, world.quiet.clone());
+    let asked = world.now();
+    context.factory.add_instances(&pool, 1).await.map_err(Failure::failed)?;
+    world.until_ready().await?;
+    let ready = world.now();
+    teller.pass("a new node boots");
+    let machine = world.machines().into_iter().find(|machine| !known.contains(&machine.id));
+    let machine = machine.ok_or_else(|| Failure::failed("the new node is gone"))?;
+    Ok(boot(&machine, asked, ready))
+}
+
+fn boot(machine: &MachineView, asked: Timestamp, ready: Timestamp) -> Boot {
+    let mut stages = Vec::new();
+    let mut from = asked;
+    let mut until = |name: &str, end: Timestamp| {
+        let seconds = end.duration_since(from).as_secs_f64();
+        from = end;
+        stages.push((name.to_owned(), seconds.max(0.0)));
+    };
+    let (mut packages, mut images) = (0, 0);
+    if let Some(boot) = &machine.boot {
+        until("machine", boot.started);
+        for (name, end) in &boot.stages {
+            until(name, *end);
+        }
+        (packages, images) = (boot.packages_behind, boot.images_to_pull);
+    }
+    until("joins", ready);
+    Boot {
+        node: machine.computer_name.clone(),
+        seconds: ready.duration_since(asked).as_secs_f64(),
+        stages,
+        kernel: machine.contents.kernel.clone(),
+        stale_packages: packages,
+        images_to_pull: images,
     }
 }
 
-fn style(with_bar: bool) -> ProgressStyle {
-    let template = if with_bar { "{spinner} {msg} {bar:30} {pos} %" } else { "{spinner} {msg}" };
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+async fn nodes(world: &World) -> Result<Vec<Node>, Failure> {
+    let seen = world.cluster.nodes_of(&world.pool).await.map_err(Failure::failed)?;
+    let nodes = world.machines().into_iter().map(|machine| {
+        let ready = seen.iter().any(|node| {
+            node.name.as_str() == machine.computer_name && node.readiness == kiln_cluster::Readiness::Ready
+        });
+        let image = machine.image.as_deref().unwrap_or_default();
+        Node {
+            name: machine.computer_name.clone(),
+            // The version of a gallery image; a marketplace image by its words.
+            image: image.rsplit_once("/versions/").map_or(image, |(_, version)| version).to_owned(),
+            kernel: machine.contents.kernel.clone(),
+            state: if ready { "Ready" } else { "not Ready" }.to_owned(),
+        }
+    });
+    Ok(nodes.collect())
 }
