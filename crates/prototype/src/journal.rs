@@ -187,7 +187,7 @@ pub struct Progress {
     pub attempts: u32,
     /// How often it was begun for the same thing with nothing going wrong, and when last: an act that reports success and has not happened.
     pub repeats: Option<(u32, Timestamp)>,
-    /// What was so before. Of the protection this is the time before any act of ours, of all else the time before the last.
+    /// What was so before the last act. A step that finds its work done does not act, so that no act of ours is in it.
     pub memo: Option<Memo>,
     /// The operation that goes on.
     pub handle: Option<OperationHandle>,
@@ -222,7 +222,7 @@ impl Progress {
         self.repeats = Some((before + 1, at));
         match (&self.memo, memo) {
             (Some(Memo::Target(_)), None) => self.memo = None,
-            (Some(Memo::Protection(_)), _) | (_, None) => {}
+            (_, None) => {}
             (_, Some(memo)) => self.memo = Some(memo.clone()),
         }
     }

@@ -6,8 +6,9 @@ use kiln_cloud::{ErrorClass, ImageVersion, Provisioning, Publication, Storage, T
 
 use super::{Judged, PUBLISH_PATIENCE, Verdict, in_stride, is_used, made, versions};
 use crate::action::Action;
+use crate::back::{self, BadVersion, Fingerprint};
 use crate::journal::{Memo, Route, Run};
-use crate::names::{BAD_TAG, RUN_TAG, VERSION_TAG};
+use crate::names::{RUN_TAG, VERSION_TAG};
 use crate::observed::Observed;
 use crate::step::Step;
 
@@ -114,14 +115,19 @@ pub(super) fn await_trial(seen: &Observed) -> Judged {
     Ok(Verdict::Poll { pause: Duration::from_secs(10), why, patience: TRIAL_PATIENCE })
 }
 
+/// The line names the version as bad, with what it brought that the one before it did not have.
 pub(super) fn condemn(run: &Run, seen: &Observed) -> Judged {
     let Some(line) = seen.line()? else { return Ok(Verdict::done()) };
-    let mut bad: Vec<&str> = line.tags.get(BAD_TAG).map_or("", String::as_str).split_whitespace().collect();
-    if bad.contains(&run.header.version.as_str()) {
+    let number = &run.header.version;
+    if back::numbers(&line.tags).contains(number) {
         return Ok(Verdict::done());
     }
-    bad.push(run.header.version.as_str());
-    let tags = Tags::from([(BAD_TAG.to_owned(), bad.join(" "))]);
+    let unknown = BadVersion { number: number.clone(), brought: Fingerprint::default() };
+    let mut listed = line.tags.clone();
+    listed.extend(back::remember(&line.tags, std::slice::from_ref(&unknown)));
+    let known = back::known(&listed, seen.versions()?);
+    let bad = known.into_iter().find(|bad| bad.number == *number).unwrap_or(unknown);
+    let tags = back::remember(&line.tags, &[bad]);
     Ok(Verdict::act(Action::TagLine { line: Box::new(line.clone()), tags }))
 }
 

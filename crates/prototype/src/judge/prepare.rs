@@ -4,9 +4,10 @@ use kiln_cloud::{ErrorClass, ImageSource, ImageVersion, Provisioning, Tags, Vers
 
 use super::{Judged, Verdict, in_stride, is_used, made, tag, versions};
 use crate::action::Action;
+use crate::back;
 use crate::journal::{Output, Route, Run};
 use crate::latest::same_line;
-use crate::names::{BAD_TAG, RUN_TAG, VERSION_TAG};
+use crate::names::{RUN_TAG, VERSION_TAG};
 use crate::observed::Observed;
 use crate::step::Step;
 
@@ -88,8 +89,20 @@ pub(super) fn clear_failed(run: &Run, seen: &Observed) -> Judged {
     }
     match made(run, versions) {
         Some(today) if run.header.policy.replace_today => replace(run, seen, today),
+        None if run.header.policy.replace_today => forgive(run, seen),
         _ => Ok(Verdict::done()),
     }
+}
+
+/// What was bad about the version that is gone is not said of the one that takes its name.
+fn forgive(run: &Run, seen: &Observed) -> Judged {
+    let Some(line) = seen.line()? else { return Ok(Verdict::done()) };
+    let tags = back::forget(&line.tags, &run.header.version);
+    Ok(if tags.is_empty() {
+        Verdict::done()
+    } else {
+        Verdict::act(Action::TagLine { line: Box::new(line.clone()), tags })
+    })
 }
 
 /// Makes room for a second version of today.
@@ -115,8 +128,7 @@ pub(super) fn survey(run: &Run, seen: &Observed) -> Judged {
     let version = &run.header.version;
     let versions = versions(run, seen, Step::Survey)?;
     if let Some(today) = made(run, versions) {
-        let bad = seen.line()?.and_then(|line| line.tags.get(BAD_TAG));
-        if bad.is_some_and(|bad| bad.split_whitespace().any(|bad| bad == version.as_str())) {
+        if seen.line()?.is_some_and(|line| back::numbers(&line.tags).contains(version)) {
             let message = format!(
                 "version {version} of today was found bad, and a day has one version: run again tomorrow, or with --replace-today"
             );

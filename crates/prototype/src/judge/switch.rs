@@ -153,8 +153,6 @@ pub(super) fn disclaim(run: &Run, seen: &Observed) -> Judged {
     let mut tags = Tags::from([(RUN_TAG.to_owned(), String::new())]);
     if run.is_done(Step::StripScripts) {
         tags.insert(RECIPE_TAG.to_owned(), RECIPE_OF_IMAGE.to_owned());
-    } else if run.is_begun(Step::Model) {
-        tags.insert(RECIPE_TAG.to_owned(), String::new());
     }
     let says = |name: &String, value: &String| pool.tags.get(name).map_or("", String::as_str) == value;
     Ok(if tags.iter().all(|(name, value)| says(name, value)) {

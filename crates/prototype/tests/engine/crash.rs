@@ -1,5 +1,6 @@
 //! A driver dies anywhere, and another one finishes its work.
 
+use kiln_cloud::ImageSource;
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
 
@@ -21,6 +22,18 @@ fn a_run_that_nobody_disturbs_ends_well_and_holds_nothing() {
         assert!(world.capture.is_none(), "{}: the copy is still there", scenario.name);
         let latest = world.latest().unwrap();
         assert_eq!(latest.read.number, number(TODAY), "{}", scenario.name);
+        let line = world.line_name.clone();
+        let image = if scenario.policy.pin {
+            ImageSource::ExactVersion(line, number(TODAY))
+        } else {
+            ImageSource::Definition(line)
+        };
+        assert_eq!(world.pool.recipe.image, image, "{}", scenario.name);
+        assert!(!world.bootstraps, "{}: the custom data is still there", scenario.name);
+        let extensions: Vec<&str> = world.pool.recipe.extensions.iter().map(|e| e.name.as_str()).collect();
+        assert_eq!(extensions, ["k8s-billing"], "{}: the script goes, all else stays", scenario.name);
+        assert_eq!(world.pool.capacity, 3 + scenario.policy.new_nodes, "{}", scenario.name);
+        assert!(world.saved, "{}: the way back", scenario.name);
     }
 }
 

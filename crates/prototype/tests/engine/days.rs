@@ -137,6 +137,7 @@ fn a_version_of_today_that_was_found_bad_is_replaced_when_asked_only() {
     leave_copy(&mut world, TODAY, Provisioning::Succeeded);
     assert_eq!(expect_completed(&scenario, &mut world), Route::WholeWay);
     assert!(world.versions[&number(TODAY)].joins && !never_stopped(&world));
+    assert_eq!(world.line.unwrap().tags[BAD_TAG], "2026.11.01", "what is said of the old one is not said of the new");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use kiln_prototype::step::Step;
 use crate::driver::{Driver, End};
 use crate::fault::Fault;
 use crate::scenario::{Scenario, TODAY, assert_nothing_held, assert_rules, end_state, finish, number};
-use crate::world::World;
+use crate::world::{Pace, World};
 
 const FOREVER: u32 = u32::MAX;
 
@@ -184,7 +184,9 @@ fn a_canary_that_does_not_join_condemns_the_version_and_nobody_gets_it() {
         assert_eq!(version, number(TODAY));
         assert!(reason.contains("has not joined"), "{reason}");
         assert!(world.versions[&version].read.excluded);
-        assert_eq!(world.line.as_ref().unwrap().tags[BAD_TAG], TODAY);
+        let tags = &world.line.as_ref().unwrap().tags;
+        assert_eq!(tags[BAD_TAG], TODAY);
+        assert!(tags.iter().any(|(name, value)| name.starts_with("kiln-bad-") && value.starts_with(TODAY)), "{tags:?}");
         assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
         assert_nothing_held(&world, &scenario, scenario.name);
         assert_rules(&world, scenario.name);
@@ -251,6 +253,17 @@ fn a_donor_that_does_not_come_back_is_a_matter_for_a_person_and_then_the_run_goe
         let end = mend_and_resume(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
         assert_nothing_held(&world, &scenario, "mended");
+    }
+}
+
+#[test]
+fn a_node_that_nobody_has_missed_yet_is_not_taken_for_one_that_came_back() {
+    for scenario in Scenario::all() {
+        let mut world = scenario.world();
+        world.pace = Pace::QUICK;
+        let end = scenario.run(&mut world);
+        assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{}: {end:?}", scenario.name);
+        assert_rules(&world, scenario.name);
     }
 }
 

@@ -170,6 +170,10 @@ impl World {
     }
 
     fn on_node(&mut self, action: &Action, header: &Header, run: &str) -> Taken {
+        if *action == Action::ReleaseNode {
+            let back = self.donor().is_none_or(|donor| self.reports(donor));
+            self.rule(back, "the node was released before it came back");
+        }
         let Some(node) = self.nodes.get_mut(&header.donor.node) else {
             return refused(ErrorClass::NotFound, "no such node");
         };

@@ -109,6 +109,13 @@ impl Pace {
         publish: Duration::from_secs(5_291),
         join: Duration::from_mins(1),
     };
+    /// Off and on again before anybody misses the node.
+    pub(crate) const QUICK: Self = Self {
+        power: Duration::from_secs(4),
+        write: Duration::from_secs(1),
+        publish: Duration::from_mins(5),
+        join: Duration::from_mins(1),
+    };
     pub(crate) const INSTANT: Self =
         Self { power: Duration::ZERO, write: Duration::ZERO, publish: Duration::ZERO, join: Duration::ZERO };
 }
@@ -185,15 +192,22 @@ impl World {
     /// Kubelet reports by itself; a machine that stopped is taken for Ready until it was missed.
     pub(crate) fn is_ready(&self, machine: &Machine) -> bool {
         let missed = Duration::from_secs(40);
-        let up = machine.up_since.is_some_and(|at| self.passed(at, self.pace.join));
         let not_missed_yet = machine.down_since.is_some_and(|at| !self.passed(at, missed));
-        up || not_missed_yet
+        self.reports(machine) || not_missed_yet
+    }
+
+    /// Its kubelet is up in truth.
+    pub(crate) fn reports(&self, machine: &Machine) -> bool {
+        machine.up_since.is_some_and(|at| self.passed(at, self.pace.join))
     }
 
     /// The boot that its node last reported.
     pub(crate) fn reported_boot(&self, machine: &Machine) -> u32 {
-        let up = machine.up_since.is_some_and(|at| self.passed(at, self.pace.join));
-        if up { machine.boot } else { machine.boot.saturating_sub(u32::from(machine.up_since.is_some())) }
+        if self.reports(machine) {
+            machine.boot
+        } else {
+            machine.boot.saturating_sub(u32::from(machine.up_since.is_some()))
+        }
     }
 
     pub(crate) fn passed(&self, since: Timestamp, span: Duration) -> bool {
