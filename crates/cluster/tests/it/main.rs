@@ -13,3 +13,4 @@ mod ready;
 mod stores;
 mod table;
 mod tasks;
+mod world;
