@@ -62,9 +62,9 @@ pub struct Inputs {
     /// Its GPU.
     #[serde(flatten)]
     pub gpu: Gpu,
-    /// Other fields that somebody chose, by their names in the contract.
+    /// Other fields that somebody chose, by their names in the contract. Some of them are secret.
     #[serde(default)]
-    pub overrides: BTreeMap<String, String>,
+    pub overrides: BTreeMap<String, Secret>,
     /// Certificates to trust besides the system's, base64 each.
     #[serde(default)]
     pub custom_ca_certs: Vec<String>,
@@ -130,7 +130,7 @@ impl Inputs {
             if COMPUTED_HERE.contains(&field) {
                 return Err(InputError::Computed(field));
             }
-            variables.set(field, text.clone())?;
+            variables.set(field, text.expose())?;
         }
         variables.set_certificates(self.custom_ca_certs.clone())?;
         for (field, text) in self.given() {
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn an_override_of_a_derived_field_is_refused_and_one_of_another_is_taken() {
         let with = |name: &str, text: &str| {
-            Inputs { overrides: BTreeMap::from([(name.to_owned(), text.to_owned())]), ..inputs() }.variables()
+            Inputs { overrides: BTreeMap::from([(name.to_owned(), Secret::new(text))]), ..inputs() }.variables()
         };
         assert_eq!(with("DisableSSH", "true").unwrap().get(Field::DisableSSH), "true");
         assert_eq!(with("KubeletFlags", "x"), Err(InputError::Computed(Field::KubeletFlags)));

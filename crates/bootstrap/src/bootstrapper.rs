@@ -1,0 +1,66 @@
+//! Ways for a node to start.
+
+use kiln_contracts::{Secret, to_base64};
+
+use crate::derive::DeriveError;
+use crate::render;
+use crate::resolve::Resolved;
+
+/// What cannot be rendered.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// The inputs make no node.
+    #[error(transparent)]
+    Derive(#[from] DeriveError),
+    /// A value that no script can set.
+    #[error(transparent)]
+    Script(#[from] kiln_contracts::nbv::ScriptError),
+    /// The parts make no message.
+    #[error(transparent)]
+    Parts(#[from] kiln_contracts::cloud_config::PartError),
+    /// The document cannot be.
+    #[error("the NodeConfig of these inputs cannot be: {0}")]
+    Config(#[from] kiln_api::Invalid),
+    /// A value that is no base64 of a text.
+    #[error("{field}: base64 of PEM is needed")]
+    Certificate {
+        /// The field.
+        field: &'static str,
+    },
+}
+
+/// Turns inputs into what a machine reads at its first boot.
+pub trait Bootstrapper {
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// Custom data, base64. It may hold secrets.
+    fn custom_data(&self, inputs: &Resolved) -> Result<Secret, RenderError>;
+}
+
+/// By the Node Bootstrapping Variables: for images of AKS.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AksVariables;
+
+impl Bootstrapper for AksVariables {
+    fn name(&self) -> &'static str {
+        "aks-variables"
+    }
+
+    fn custom_data(&self, inputs: &Resolved) -> Result<Secret, RenderError> {
+        Ok(inputs.variables()?.custom_data()?)
+    }
+}
+
+/// By `kubeadm join`: for any image with kubeadm.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KubeadmJoin;
+
+impl Bootstrapper for KubeadmJoin {
+    fn name(&self) -> &'static str {
+        "kubeadm-join"
+    }
+
+    fn custom_data(&self, inputs: &Resolved) -> Result<Secret, RenderError> {
+        Ok(Secret::new(to_base64(render::kubeadm_cloud_config(inputs)?.expose())))
+    }
+}

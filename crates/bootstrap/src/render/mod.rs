@@ -1,0 +1,86 @@
+//! What inputs become: each target is a function of them, and the same inputs give the same bytes.
+
+mod aks_node_config;
+mod kubeadm;
+mod node_config;
+
+use std::collections::BTreeMap;
+
+use kiln_contracts::{Secret, cloud_config};
+
+pub use aks_node_config::aks_node_config;
+pub use kubeadm::kubeadm_cloud_config;
+pub use node_config::node_config;
+
+use crate::bootstrapper::RenderError;
+use crate::resolve::Resolved;
+
+/// Something to render to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// kiln's own document. It holds no secret.
+    NodeConfig,
+    /// The script of the Node Bootstrapping Variables.
+    NbvScript,
+    /// The configuration of AKS's node controller.
+    AksNodeConfig,
+    /// The variables, name to text.
+    Env,
+    /// The script as custom data.
+    CustomData,
+    /// The node controller's configuration as custom data.
+    AksNodeConfigCustomData,
+    /// `kubeadm join` as a cloud-config.
+    Kubeadm,
+}
+
+impl Target {
+    /// All targets.
+    pub const ALL: [Self; 7] = [
+        Self::NodeConfig,
+        Self::NbvScript,
+        Self::AksNodeConfig,
+        Self::Env,
+        Self::CustomData,
+        Self::AksNodeConfigCustomData,
+        Self::Kubeadm,
+    ];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NodeConfig => "node-config",
+            Self::NbvScript => "nbv-script",
+            Self::AksNodeConfig => "aks-node-config",
+            Self::Env => "env",
+            Self::CustomData => "custom-data",
+            Self::AksNodeConfigCustomData => "aks-node-config-custom-data",
+            Self::Kubeadm => "kubeadm",
+        }
+    }
+
+    /// Whether what is rendered may hold secrets, and so must not be stored where others read.
+    pub fn may_hold_secrets(self) -> bool {
+        self != Self::NodeConfig
+    }
+}
+
+/// Renders. What comes out is a secret unless the target holds none.
+pub fn render(inputs: &Resolved, target: Target) -> Result<Secret, RenderError> {
+    Ok(match target {
+        Target::NodeConfig => Secret::new(node_config(inputs, 1)?.to_json() + "\n"),
+        Target::NbvScript => inputs.variables()?.script()?,
+        Target::AksNodeConfig => Secret::new(aks_node_config(inputs)?.to_json().expose().to_owned() + "\n"),
+        Target::Env => environment(&inputs.variables()?.environment()),
+        Target::CustomData => inputs.variables()?.custom_data()?,
+        Target::AksNodeConfigCustomData => {
+            cloud_config::node_controller(&aks_node_config(inputs)?.to_json(), &BTreeMap::new())?
+        }
+        Target::Kubeadm => kubeadm_cloud_config(inputs)?,
+    })
+}
+
+/// One JSON object, name to text.
+pub fn environment(variables: &BTreeMap<String, String>) -> Secret {
+    Secret::new(serde_json::to_string_pretty(variables).expect("names and texts") + "\n")
+}

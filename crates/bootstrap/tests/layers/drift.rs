@@ -1,0 +1,152 @@
+//! Drift names exactly what moved: every field, from every kind of source that may set it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::common::{TOKEN, inputs, layer, least, place, strongest};
+use kiln_bootstrap::drift::{Record, highest};
+use kiln_bootstrap::{Field, Form, Kind, Layer, resolve};
+use serde_json::{Value, json};
+
+/// Two values that a field may have, one pair or more.
+fn pairs(field: &Field) -> Vec<(Value, Value)> {
+    let one = |a: Value, b: Value| vec![(a, b)];
+    match field.name {
+        "kubernetesVersion" => vec![(json!("1.33.7"), json!("1.35.5")), (json!("1.33.7"), json!("1.29.2"))],
+        "clusterEndpoint" => one(json!("https://a.hcp.eastus.azmk8s.io"), json!("https://b.hcp.eastus.azmk8s.io:8443")),
+        "vnetSubnetId" => one(
+            json!(crate::common::SUBNET),
+            json!("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/n/subnets/t"),
+        ),
+        "arch" => one(json!("amd64"), json!("arm64")),
+        "vmSize" => vec![
+            (json!("standard_d2_v2"), json!("standard_nc6s_v3")),
+            (json!("standard_d2_v2"), json!("standard_d4_v2")),
+        ],
+        "imageFamily" => one(json!("Ubuntu2204"), json!("AzureLinux")),
+        "gpuMode" => one(json!("Driver"), json!("None")),
+        "networkPlugin" => one(json!("azure"), json!("none")),
+        "networkPluginMode" => one(json!("overlay"), json!("")),
+        "networkDataplane" => one(json!("cilium"), json!("azure")),
+        "fipsMode" => one(json!("Disabled"), json!("FIPS")),
+        "capacityType" => one(json!("on-demand"), json!("spot")),
+        "localDnsMode" => one(json!("Disabled"), json!("Required")),
+        "credentialFrom" => one(json!("attestedIdentity"), json!("managedIdentity")),
+        "kubelet.cpuCFSQuota" | "kubelet.failSwapOn" => one(json!("true"), json!("false")),
+        "kubelet.cpuCFSQuotaPeriod" => one(json!("100ms"), json!("200ms")),
+        "caBundle" => one(json!(crate::common::ca()), json!("Yg==")),
+        "customCaCerts" => vec![(json!(["a"]), json!(["a", "b"])), (json!([]), json!(["a"]))],
+        _ => match field.form {
+            Form::Text => one(json!("one"), json!("two")),
+            Form::Bool => one(json!(false), json!(true)),
+            Form::Int => one(json!(41), json!(42)),
+            Form::List => one(json!(["a"]), json!(["a", "b"])),
+            Form::Map => one(json!({"a": "1"}), json!({"a": "2"})),
+        },
+    }
+}
+
+/// Other values around the field: some rules only act with them.
+fn surroundings() -> Vec<Vec<(&'static str, Value)>> {
+    vec![
+        vec![],
+        vec![
+            ("imageFamily", json!("Ubuntu")),
+            ("kubernetesVersion", json!("1.34.1")),
+            ("artifactStreaming", json!(true)),
+            ("vmSize", json!("standard_nc6s_v3")),
+        ],
+        vec![("networkPluginMode", json!("")), ("networkDataplane", json!("azure"))],
+        vec![("imageFamily", json!("Ubuntu")), ("fipsMode", json!("FIPS"))],
+    ]
+}
+
+fn layers(around: &[(&'static str, Value)], name: &str, kind: Kind, value: &Value) -> Vec<Layer> {
+    let base =
+        least().into_iter().filter(|(other, _)| !around.iter().any(|(a, _)| a == other)).chain(around.iter().cloned());
+    let mut layers: Vec<Layer> =
+        base.filter(|(other, _)| *other != name).map(|(other, value)| strongest(other, value)).collect();
+    layers.push(layer(kind, name, value.clone()));
+    layers
+}
+
+#[test]
+fn a_field_that_moves_at_any_source_is_named_with_its_place_and_what_follows_and_nothing_else() {
+    let mut checked = 0;
+    let mut witnessed: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for field in Field::all().iter().filter(|field| field.is_input()) {
+        for kind in field.kinds {
+            for around in surroundings() {
+                for (a, b) in pairs(field) {
+                    let record =
+                        |value: &Value| Record::of(&resolve(&layers(&around, field.name, *kind, value))).unwrap();
+                    let (before, after) = (record(&a), record(&b));
+                    let moved = before.drift(&after);
+                    checked += 1;
+                    if field.secret {
+                        assert_eq!(moved, [], "{}", field.name);
+                        continue;
+                    }
+                    assert_eq!(moved.len(), 1, "{} by {kind}: {moved:?}", field.name);
+                    let moved = &moved[0];
+                    assert_eq!(
+                        (moved.field.as_str(), moved.kind, &moved.place),
+                        (field.name, *kind, &place(*kind, field.name))
+                    );
+                    let really: Vec<&String> = before
+                        .variables
+                        .iter()
+                        .filter(|(name, text)| after.variables[*name] != **text && *name != field.name)
+                        .map(|(name, _)| name)
+                        .collect();
+                    assert_eq!(moved.computed.iter().collect::<Vec<_>>(), really, "{} by {kind}", field.name);
+                    witnessed.entry(field.name).or_default().extend(moved.computed.iter().cloned());
+                }
+            }
+        }
+    }
+    assert!(checked > 400, "{checked}");
+    for field in Field::all().iter().filter(|field| field.is_input() && !field.secret) {
+        let secret = |name: &str| Field::named(name).unwrap().secret;
+        let variables = field
+            .dependents()
+            .into_iter()
+            .filter(|name| Field::named(name).unwrap().variable.is_some() && !secret(name));
+        let declared: BTreeSet<String> = variables.map(str::to_owned).collect();
+        assert_eq!(witnessed[field.name], declared, "what follows from {} is what its row says", field.name);
+    }
+}
+
+#[test]
+fn a_rotated_token_is_no_drift() {
+    let record = |token: &str| Record::of(&inputs(&[("bootstrapToken", json!(token))])).unwrap();
+    let (old, new) = (record(TOKEN), record("fedcba.fedcba9876543210"));
+    assert_eq!(old.hash, new.hash);
+    assert_eq!(old.drift(&new), []);
+    let stored = serde_json::to_string(&old).unwrap();
+    assert!(!stored.contains("0123456789abcdef"));
+    assert_eq!(serde_json::from_str::<Record>(&stored).unwrap(), old);
+}
+
+#[test]
+fn another_source_that_says_the_same_is_no_drift() {
+    let base = inputs(&[("networkPolicy", json!("cilium"))]);
+    let mut all: Vec<Layer> = least().into_iter().map(|(name, value)| strongest(name, value)).collect();
+    all.push(layer(Kind::Detected, "networkPolicy", json!("cilium")));
+    assert_eq!(Record::of(&base).unwrap().drift(&Record::of(&resolve(&all)).unwrap()), []);
+}
+
+#[test]
+fn the_effect_says_whether_a_new_document_will_do() {
+    let drift = |name: &'static str, value: Value| {
+        Record::of(&inputs(&[])).unwrap().drift(&Record::of(&inputs(&[(name, value)])).unwrap())
+    };
+    assert!(!drift("maxPods", json!(30))[0].needs_new_node());
+    assert!(!drift("labels", json!({"a": "b"}))[0].needs_new_node());
+    assert!(!drift("tags", json!({"a": "b"}))[0].needs_new_node());
+    assert!(drift("vmSize", json!("standard_d4_v2"))[0].needs_new_node());
+    assert!(drift("DisableSSH", json!(true))[0].needs_new_node());
+    let both = Record::of(&inputs(&[]))
+        .unwrap()
+        .drift(&Record::of(&inputs(&[("maxPods", json!(30)), ("zone", json!("1"))])).unwrap());
+    assert_eq!((both.len(), highest(&both)), (2, kiln_api::Effect::Replace));
+}

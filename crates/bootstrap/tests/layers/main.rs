@@ -1,0 +1,8 @@
+//! Layers from end to end.
+
+mod common;
+mod drift;
+mod generated;
+mod node_drift;
+mod render;
+mod secrets;
