@@ -57,9 +57,13 @@ fn setup(parts: &[Part]) -> Result<bool, Box<dyn std::error::Error>> {
 
 /// `cargo bench` of what has benches; each prints its own curve.
 fn bench() -> Result<bool, Box<dyn std::error::Error>> {
-    let status = std::process::Command::new("cargo")
-        .args(["bench", "--locked", "--package", "kiln-sim", "--bench", "scale"])
-        .current_dir(workspace::root())
-        .status()?;
-    Ok(status.success())
+    let mut well = true;
+    for (package, name) in [("kiln-sim", "scale"), ("kiln-cluster", "kube")] {
+        let status = std::process::Command::new("cargo")
+            .args(["bench", "--locked", "--package", package, "--bench", name])
+            .current_dir(workspace::root())
+            .status()?;
+        well &= status.success();
+    }
+    Ok(well)
 }
