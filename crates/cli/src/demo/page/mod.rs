@@ -1,0 +1,120 @@
+//! The demo's report: one HTML file with its pictures in it, to be opened, mailed or kept.
+
+mod bars;
+mod svg;
+mod timeline;
+
+use std::fmt::Write as _;
+
+use super::outcome::{Boot, Outcome};
+use super::report::duration;
+use svg::escape;
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d7dce3; --paper: #fff; --fast: #2f7d5b; --slow: #b4552d; --held: #c9a227; --step: #3c6ea8; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #9aa5b4; --line: #39424f; --paper: #161a20; --fast: #5fb48d; --slow: #dd8660; --held: #dcbc4d; --step: #77a5db; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
+p, caption { color: var(--soft); } caption { text-align: left; padding-bottom: .5rem; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
+svg { width: 100%; height: auto; } svg text { font: 13px system-ui, sans-serif; fill: var(--ink); } svg .soft { fill: var(--soft); }
+.scroll { overflow-x: auto; }
+";
+
+/// The whole page.
+pub(super) fn html(outcome: &Outcome) -> String {
+    let mut page = String::new();
+    let (before, after) = (&outcome.before, &outcome.after);
+    let title = format!("A new node in {} instead of {}", duration(after.seconds), duration(before.seconds));
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
+         <title>kiln demo: {title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n\
+         <p>Pool {pool}: {donor} became version {version}, and new nodes are copies of it. Times are those of the embedded Azure's world.</p>\n",
+        pool = escape(&outcome.pool),
+        donor = escape(&outcome.donor),
+        version = escape(&outcome.version),
+    );
+    section(&mut page, "What a new node waits for", &bars::svg(before, after));
+    side_by_side(&mut page, before, after);
+    let away = format!("The run, step by step; the donor was away for {}", duration(outcome.donor_away));
+    section(&mut page, &away, &timeline::svg(&outcome.steps));
+    nodes(&mut page, outcome);
+    bad(&mut page, outcome);
+    page.push_str("</html>\n");
+    page
+}
+
+fn section(page: &mut String, title: &str, picture: &str) {
+    let _ = write!(page, "<h2>{}</h2>\n<div class=\"scroll\">{picture}</div>\n", escape(title));
+}
+
+fn side_by_side(page: &mut String, before: &Boot, after: &Boot) {
+    page.push_str("<table>\n<tr><th></th><th>old recipe</th><th>from the image</th></tr>\n");
+    let mut row = |what: &str, before: &str, after: &str| {
+        let _ = writeln!(page, "<tr><td>{what}</td><td>{}</td><td>{}</td></tr>", escape(before), escape(after));
+    };
+    row("until the node is Ready", &duration(before.seconds), &duration(after.seconds));
+    row("kernel", &before.kernel, &after.kernel);
+    row("packages to bring up to date", &before.stale_packages.to_string(), &after.stale_packages.to_string());
+    row("container images to pull", &before.images_to_pull.to_string(), &after.images_to_pull.to_string());
+    page.push_str("</table>\n");
+}
+
+fn nodes(page: &mut String, outcome: &Outcome) {
+    page.push_str("<h2>The pool afterwards</h2>\n<div class=\"scroll\"><table>\n<tr><th>node</th><th>image</th><th>kernel</th><th>state</th></tr>\n");
+    for node in &outcome.nodes {
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(&node.name),
+            escape(&node.image),
+            escape(&node.kernel),
+            escape(&node.state),
+        );
+    }
+    page.push_str("</table></div>\n");
+}
+
+fn bad(page: &mut String, outcome: &Outcome) {
+    let Some(bad) = &outcome.caught else { return };
+    let _ = write!(
+        page,
+        "<h2>A bad version, caught</h2>\n<p>{} was made of {}. Its canary did not join: {}. The version was never included, so no node was made \
+         from it; new nodes still get {}.</p>\n",
+        escape(&bad.version),
+        escape(&bad.donor),
+        escape(&bad.reason),
+        escape(&bad.new_nodes_get),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::tests::sample;
+    use super::*;
+
+    #[test]
+    fn the_page_holds_both_boots_the_run_the_nodes_and_the_version_that_was_caught() {
+        let page = html(&sample());
+        for text in [
+            "A new node in 1 m 08 s instead of 3 m 29 s",
+            "script-extension",
+            "power-off",
+            "vmss000010",
+            "A bad version, caught",
+        ] {
+            assert!(page.contains(text), "{text} is missing");
+        }
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+        assert!(!page.contains("http://") && !page.contains("https://"), "the page loads nothing");
+    }
+
+    #[test]
+    fn what_a_node_is_called_cannot_break_the_page() {
+        let mut outcome = sample();
+        outcome.donor = "<script>x</script>".to_owned();
+        assert!(!html(&outcome).contains("<script>"));
+    }
+}
