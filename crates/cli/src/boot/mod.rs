@@ -171,7 +171,8 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
             }
             let units = without.iter().map(|unit| Change::WithoutUnit(unit.as_str().into()));
             let edges = without_edge.iter();
-            let edges = edges.map(|(unit, other)| Change::WithoutEdge { unit: unit.as_str().into(), other: other.as_str().into() });
+            let edges = edges
+                .map(|(unit, other)| Change::WithoutEdge { unit: unit.as_str().into(), other: other.as_str().into() });
             let changes: Vec<Change> = units.chain(edges).collect();
             explain(&boot, &target.unit).map_err(Failure::failed)?;
             let answer = kiln_boot::what_if(&boot, &target.unit, &changes);
@@ -221,6 +222,8 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
 fn known(boot: &Boot, unit: &str) -> Result<(), Failure> {
     match boot.unit(unit) {
         Some(_) => Ok(()),
-        None => Err(Failure::failed(format_args!("this boot has no unit `{unit}`: `kiln boot blame` lists those that took time"))),
+        None => Err(Failure::failed(format_args!(
+            "this boot has no unit `{unit}`: `kiln boot blame` lists those that took time"
+        ))),
     }
 }

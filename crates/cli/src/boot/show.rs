@@ -31,7 +31,11 @@ pub(super) fn explanation(explained: &Explanation) -> String {
     let mut text = format!("{} started {} after PID 1", explained.unit, explained.began);
     if explained.preprovisioning > Usec::ZERO {
         let own = explained.began - explained.preprovisioning;
-        let _ = write!(text, ": {own} of boot, and {} in which the machine waited for its owner", explained.preprovisioning);
+        let _ = write!(
+            text,
+            ": {own} of boot, and {} in which the machine waited for its owner",
+            explained.preprovisioning
+        );
     }
     if let Some(executed) = explained.executed {
         let _ = write!(text, "; its program was executed at {executed}");
