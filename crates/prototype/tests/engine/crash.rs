@@ -5,8 +5,9 @@ use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
 
 use crate::driver::{Driver, End};
-use crate::fault::Point;
+use crate::fault::{Fault, Point};
 use crate::scenario::{Scenario, TODAY, assert_nothing_held, assert_rules, end_state, number};
+use crate::world::World;
 
 fn completed() -> End {
     End::Done(Outcome::Completed { version: number(TODAY) })
@@ -57,6 +58,44 @@ fn whoever_resumes_a_run_that_died_anywhere_reaches_the_same_end() {
         }
         // Steps that do not belong to this kind of run have no place to die in.
         assert!(died >= 60, "{}: died at {died} places only", scenario.name);
+    }
+}
+
+/// Runs that do not end well die anywhere too.
+fn assert_same_end_wherever_it_dies(scenario: &Scenario, spoil: impl Fn(&mut World), least: u32) {
+    let mut undisturbed = scenario.world();
+    spoil(&mut undisturbed);
+    let expected = scenario.run(&mut undisturbed);
+    assert!(matches!(expected, End::Done(_)), "{expected:?}");
+    let mut died = 0;
+    for (step, point) in Step::ALL.into_iter().flat_map(|step| Point::ALL.map(|point| (step, point))) {
+        let context = format!("{}: died at {step} {point:?}", scenario.name);
+        let mut world = scenario.world();
+        spoil(&mut world);
+        world.faults.crash = Some((step, point));
+        assert_eq!(scenario.run(&mut world), expected, "{context}");
+        assert_nothing_held(&world, scenario, &context);
+        assert_rules(&world, &context);
+        assert_eq!(end_state(&world), end_state(&undisturbed), "{context}");
+        died += u32::from(world.faults.crash.is_none());
+    }
+    assert!(died >= least, "{}: died at {died} places only", scenario.name);
+}
+
+#[test]
+fn a_run_that_fails_before_the_copy_gives_everything_back_wherever_it_dies() {
+    for scenario in [Scenario::first(), Scenario { held_before: true, ..Scenario::second() }] {
+        for (place, least) in [("act drain ", 24), ("act capture ", 36)] {
+            let refuse = |world: &mut World| world.faults.rules.push((place.to_owned(), Fault::Permission, u32::MAX));
+            assert_same_end_wherever_it_dies(&scenario, refuse, least);
+        }
+    }
+}
+
+#[test]
+fn a_version_is_condemned_wherever_the_run_dies() {
+    for scenario in [Scenario::first(), Scenario::second()] {
+        assert_same_end_wherever_it_dies(&scenario, |world| world.bad_disk = true, 60);
     }
 }
 
