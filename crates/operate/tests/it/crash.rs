@@ -6,31 +6,58 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::BoxFuture;
 use kiln_operate::{Ending, Happening, News, Report, Watcher, resume, update};
 use kiln_prototype::journal::Event;
+use kiln_prototype::step::Step;
 use kiln_sim::Speed;
 use tokio::sync::Notify;
 
 use crate::state::State;
 use crate::world::{Made, World, request};
 
-/// Lets a run go on until so many points, and holds it there for good.
+/// Which point it is that a run is held at.
+type Wanted = Box<dyn Fn(&Happening) -> bool + Send + Sync>;
+
+/// Lets a run go on until a point, and holds it there until it is let go, or for good.
 pub(crate) struct HoldAt {
+    wanted: Wanted,
     left: AtomicUsize,
     held: Notify,
+    go: Notify,
     at: std::sync::Mutex<Option<Happening>>,
 }
 
 impl HoldAt {
+    /// At the point of this number, of those that a whole run passes: before each act, after it, and after each record.
     pub(crate) fn new(points: usize) -> Arc<Self> {
-        Arc::new(Self { left: AtomicUsize::new(points), held: Notify::new(), at: std::sync::Mutex::new(None) })
+        Self::when(points, |what| {
+            matches!(what, Happening::Starting { .. } | Happening::Acted { .. } | Happening::Recorded(_))
+        })
     }
 
-    /// Points that a whole run passes: before each act, after it, and after each record.
-    fn counts(what: &Happening) -> bool {
-        matches!(what, Happening::Starting { .. } | Happening::Acted { .. } | Happening::Recorded(_))
+    /// Before the first act of a step.
+    pub(crate) fn at(step: impl Fn(Step) -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Self::when(1, move |what| matches!(what, Happening::Starting { step: at, .. } if step(*at)))
+    }
+
+    fn when(points: usize, wanted: impl Fn(&Happening) -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            wanted: Box::new(wanted),
+            left: AtomicUsize::new(points),
+            held: Notify::new(),
+            go: Notify::new(),
+            at: std::sync::Mutex::new(None),
+        })
     }
 
     pub(crate) fn where_held(&self) -> String {
         self.at.lock().unwrap().as_ref().map_or_else(String::new, describe)
+    }
+
+    pub(crate) async fn reached(&self) {
+        self.held.notified().await;
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.go.notify_one();
     }
 }
 
@@ -46,12 +73,12 @@ fn describe(what: &Happening) -> String {
 
 impl Watcher for HoldAt {
     fn told(&self, news: News) -> BoxFuture<'_, ()> {
-        if !Self::counts(&news.what) || self.left.fetch_sub(1, Ordering::Relaxed) != 1 {
+        if !(self.wanted)(&news.what) || self.left.fetch_sub(1, Ordering::Relaxed) != 1 {
             return Box::pin(std::future::ready(()));
         }
         *self.at.lock().unwrap() = Some(news.what);
         self.held.notify_one();
-        Box::pin(std::future::pending())
+        Box::pin(self.go.notified())
     }
 }
 
@@ -62,7 +89,7 @@ pub(crate) async fn die_at(world: &World, points: usize) -> (Arc<HoldAt>, Option
     let asked = request(1);
     let report = tokio::select! {
         report = Box::pin(update(&context, &asked)) => Some(report.unwrap()),
-        () = hold.held.notified() => None,
+        () = hold.reached() => None,
     };
     (hold, report)
 }
@@ -91,7 +118,7 @@ async fn begun(second: bool) -> World {
     if second {
         let report = Box::pin(update(&world.quiet(), &request(2))).await.unwrap();
         assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
-        tokio::time::sleep(std::time::Duration::from_hours(24)).await;
+        world.days_later(1).await;
     }
     world
 }

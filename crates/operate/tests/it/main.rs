@@ -1,7 +1,9 @@
 //! The operation on the real edges, against an Azure and an API server in the same process, in virtual time.
 
 mod crash;
+mod failing;
 mod life;
+mod refusing;
 mod state;
 mod wire;
 mod world;

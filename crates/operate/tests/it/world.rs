@@ -1,7 +1,7 @@
 //! An Azure, a cluster and the kubelets between them, on one virtual clock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -67,7 +67,12 @@ impl Made {
         let options = Options { speed: self.speed, faults, seed: self.seed, ..Options::instant(wall) };
         let sim = Sim::new(self.spec, options).unwrap();
         let began = Instant::now();
-        let clock: kiln_operate::Clock = Arc::new(move || wall + SignedDuration::try_from(began.elapsed()).unwrap());
+        let shift: Arc<AtomicI64> = Arc::default();
+        let shifted = shift.clone();
+        let clock: kiln_operate::Clock = Arc::new(move || {
+            let days = SignedDuration::from_hours(24 * shifted.load(Ordering::Relaxed));
+            wall + SignedDuration::try_from(began.elapsed()).unwrap() + days
+        });
         let server = Server::new(self.seed, clock.clone()).with_scheduler();
         let client = Client::new(server.service(), "default");
         furnish(&client).await.unwrap();
@@ -83,7 +88,7 @@ impl Made {
                 sleep(Duration::from_secs(1)).await;
             }
         });
-        let world = World { sim, server, clock, wire: Wire::new(), turns, ids: Arc::default() };
+        let world = World { sim, server, clock, wire: Wire::new(), turns, ids: Arc::default(), shift };
         world.until_ready().await;
         world
     }
@@ -97,6 +102,7 @@ pub(crate) struct World {
     pub(crate) wire: Arc<Wire>,
     turns: JoinHandle<()>,
     ids: Arc<AtomicU32>,
+    shift: Arc<AtomicI64>,
 }
 
 impl Drop for World {
@@ -108,6 +114,14 @@ impl Drop for World {
 impl World {
     pub(crate) fn pool_name(&self) -> PoolName {
         POOL.parse().unwrap()
+    }
+
+    /// So many days later, and everybody is Ready again. Nobody waits through the days: a kubelet's turn each second would.
+    pub(crate) async fn days_later(&self, days: i64) {
+        self.shift.fetch_add(days, Ordering::Relaxed);
+        self.sim.pass(SignedDuration::from_hours(24 * days)).unwrap();
+        sleep(Duration::from_secs(30)).await;
+        self.until_ready().await;
     }
 
     /// A cluster by a client of its own.
@@ -157,10 +171,6 @@ impl World {
         self.process(Arc::new(Silent))
     }
 
-    pub(crate) async fn nodes(&self) -> Vec<NodeSeen> {
-        self.cluster().nodes_of(&self.pool_name()).await.unwrap()
-    }
-
     pub(crate) fn machines(&self) -> Vec<MachineView> {
         self.sim.machines()
     }
@@ -169,13 +179,13 @@ impl World {
     pub(crate) async fn until_ready(&self) {
         for _ in 0..3600 {
             let ready = |node: &NodeSeen| node.readiness == kiln_cluster::Readiness::Ready;
-            let nodes = self.nodes().await;
+            let nodes = self.cluster().all_nodes().await.unwrap();
             if nodes.len() == self.machines().len() && nodes.iter().all(ready) {
                 return;
             }
             sleep(Duration::from_secs(1)).await;
         }
-        panic!("not all nodes are ready: {:#?}", self.nodes().await);
+        panic!("not all nodes are ready: {:#?}", self.cluster().all_nodes().await);
     }
 
     pub(crate) async fn pool(&self) -> Pool {
