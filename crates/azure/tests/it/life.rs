@@ -211,3 +211,24 @@ async fn a_version_in_a_region_that_has_no_zones_ends_with_local_copies_by_itsel
     let versions = stage.azure.versions(&stage.line()).await.unwrap();
     assert_eq!(versions.iter().map(|v| v.storage).collect::<Vec<_>>(), [Some(Storage::Local)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_version_is_made_with_the_tags_replicas_and_keys_that_were_asked_for() {
+    let stage = Stage::new("");
+    stage.make_line().await;
+    let capture = stage.capture().await;
+    let keys = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/diskEncryptionSets/d";
+    let mut publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    publication.replicas = 5;
+    publication.disk_encryption_set = Some(keys.to_owned());
+    publication.tags.extend([("cost-center".to_owned(), "42".to_owned()), ("kiln-run".to_owned(), "r1".to_owned())]);
+    stage.settle(stage.azure.publish(&publication).await.unwrap()).await;
+    let seen = stage.world.judge.seen();
+    let put = seen.iter().find(|e| e.method == "PUT" && e.url.contains("/versions/")).unwrap();
+    let body: serde_json::Value = serde_json::from_slice(&put.request_body).unwrap();
+    let region = &body["properties"]["publishingProfile"]["targetRegions"][0];
+    assert_eq!(region["regionalReplicaCount"], 5);
+    assert_eq!(region["encryption"]["osDiskImage"]["diskEncryptionSetId"], keys);
+    let made = stage.azure.versions(&stage.line()).await.unwrap().remove(0);
+    assert_eq!(made.tags, publication.tags);
+}

@@ -194,3 +194,19 @@ async fn findings_that_cannot_be_read_are_an_error_and_leave_nothing() {
     assert!(matches!(error, Error::BadContent { .. }), "{error}");
     nothing_is_left(&fake);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_pod_found_is_not_taken_for_what_this_one_did() {
+    let fake = Fake::new();
+    let node = simulated(&fake).await;
+    let meta = json!({"name": "kiln-inspect-node-1", "namespace": "kiln-system"});
+    fake.put("configmaps", json!({"metadata": meta, "data": {(RESULT_KEY): findings("older").to_string()}}));
+    fake.after(|objects, asked| {
+        if asked.method == "POST" && asked.path.contains("/pods") {
+            objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
+        }
+    });
+    let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
+    assert!(error.to_string().contains("it left no `inspection.json`"), "{error}");
+    nothing_is_left(&fake);
+}
