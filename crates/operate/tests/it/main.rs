@@ -1,5 +1,6 @@
 //! The operation on the real edges, against an Azure and an API server in the same process, in virtual time.
 
+mod clones;
 mod crash;
 mod failing;
 mod life;
