@@ -1,5 +1,6 @@
 //! Unit files of folders, with their drop-ins and the links that pull units in.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,12 +14,13 @@ const KINDS: [&str; 11] =
 /// All unit files. A unit of an earlier folder hides those of the same name in later ones, as it does for systemd.
 pub(super) fn read(folders: &[PathBuf]) -> Result<(Vec<File>, Pulls), Failure> {
     let (mut files, mut pulls): (Vec<File>, Pulls) = (Vec::new(), Pulls::new());
+    let mut seen = BTreeSet::new();
     for folder in folders {
         for path in entries(folder)? {
             let Some(name) = path.file_name().and_then(|name| name.to_str()).map(str::to_owned) else { continue };
             if path.is_dir() {
                 inside(&path, &name, &mut files, &mut pulls)?;
-            } else if is_unit(&name) && files.iter().all(|file| file.unit != name || file.path.ends_with(".conf")) {
+            } else if is_unit(&name) && seen.insert(name.clone()) {
                 files.push(file(&path, name)?);
             }
         }
