@@ -170,8 +170,11 @@ impl fmt::Display for BackReport {
         if back.running.is_empty() {
             return writeln!(f, "no node runs what was taken back");
         }
-        let all: Vec<&str> = back.running.iter().map(|running| running.node.as_str()).collect();
-        writeln!(f, "{} nodes run what was taken back; `kiln prototype refresh` replaces them:", all.len())?;
+        writeln!(
+            f,
+            "nodes that run what was taken back ({}); `kiln prototype refresh` replaces them:",
+            back.running.len()
+        )?;
         back.running.iter().try_for_each(|running| writeln!(f, "  {} runs {}", running.node, running.version))
     }
 }

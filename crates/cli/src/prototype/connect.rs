@@ -1,6 +1,5 @@
 //! Which Azure and which cluster, and as whom.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +9,7 @@ use kiln_azure::login::{AzureJson, Cloud, Environment, Login, LoginChoice, choos
 use kiln_azure::wire::{HttpOptions, http_client};
 use kiln_azure::{Azure, AzureOptions};
 use kiln_cluster::{Cluster, ClusterOptions, Namespace, Spread, WallClock};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::common::Common;
 use crate::failure::Failure;
@@ -145,14 +144,13 @@ fn missing(what: &str, option: &str, variable: &str, field: &str, common: &Commo
 async fn cluster(common: &Common, environment: &Environment, now: &Now) -> Result<Cluster, Failure> {
     let chosen = KubeConfigOptions { context: common.context.clone(), ..KubeConfigOptions::default() };
     let config = match (&common.kubeconfig, common.in_cluster, environment.get("KUBECONFIG")) {
-        (Some(path), _, _) => from_file(path, &chosen).await?,
+        (Some(path), _, _) => from_file(Kubeconfig::read_from(path), &chosen).await?,
         (None, true, None) => kube::Config::incluster().map_err(|error| {
             Failure::chain(2, &error).hint("`--in-cluster` is for pods; elsewhere give `--kubeconfig`")
         })?,
-        (None, _, _) => {
-            let found = kube::Config::from_kubeconfig(&chosen).await;
-            found.map_err(|error| Failure::chain(2, &error).hint("give `--kubeconfig FILE`, or set `KUBECONFIG`"))?
-        }
+        (None, _, _) => from_file(Kubeconfig::read(), &chosen)
+            .await
+            .map_err(|failure| failure.hint("give `--kubeconfig FILE`, or set `KUBECONFIG`"))?,
     };
     let client = kiln_cluster::connect(config).map_err(|error| Failure::chain(2, &error))?;
     let clock = now.clone();
@@ -161,10 +159,19 @@ async fn cluster(common: &Common, environment: &Environment, now: &Now) -> Resul
     Ok(Cluster::new(client, options))
 }
 
-async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<kube::Config, Failure> {
-    let read = Kubeconfig::read_from(path).map_err(|error| Failure::chain(2, &error))?;
+async fn from_file(
+    read: Result<Kubeconfig, KubeconfigError>,
+    options: &KubeConfigOptions,
+) -> Result<kube::Config, Failure> {
+    let read = read.map_err(|error| Failure::chain(2, &error))?;
+    let has_proxy = read.clusters.iter().any(|named| named.cluster.as_ref().is_some_and(|c| c.proxy_url.is_some()));
     let config = kube::Config::from_custom_kubeconfig(read, options).await;
-    config.map_err(|error| Failure::chain(2, &error))
+    let mut config = config.map_err(|error| Failure::chain(2, &error))?;
+    if !has_proxy {
+        // A proxy of the environment is for Azure: an API server is behind one only where its kubeconfig says so.
+        config.proxy_url = None;
+    }
+    Ok(config)
 }
 
 /// Numbers that spread the retries of many clients: they need to differ between processes, nothing else.

@@ -85,7 +85,9 @@ pub(crate) async fn auto_update(session: &Session, verb: &AutoUpdate) -> Result<
 fn table(choice: &Choice) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(Row::HEADINGS);
-    choice.rows.iter().for_each(|row| drop(table.add_row(row.cells())));
+    for row in &choice.rows {
+        table.add_row(row.cells());
+    }
     let lines = table.lines().map(|line| line.trim_end().to_owned());
     lines.collect::<Vec<_>>().join("\n")
 }

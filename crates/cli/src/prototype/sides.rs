@@ -42,7 +42,7 @@ pub(crate) async fn check_access(session: &Session, verb: &CheckAccess) -> Resul
     session.print(&report.to_string(), &report)?;
     match report.missing().count() {
         0 => Ok(()),
-        count => Err(Failure::failed(format_args!("{count} of the permissions that a run needs are missing"))
+        count => Err(Failure::failed(format_args!("permissions that every run needs and that are missing: {count}"))
             .hint("docs/reference/prototype.md has the smallest role; `kiln prototype check-access` asks again")),
     }
 }

@@ -1,0 +1,46 @@
+//! Replacing nodes.
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use serde_json::json;
+
+use crate::golden::golden;
+use crate::world::{SMALL, World, node};
+
+#[test]
+fn nodes_on_old_images_are_replaced_and_the_pool_keeps_its_size() {
+    let world = World::instant(SMALL);
+    world.ends(0, &["update", "--target-node", &World::donor()]);
+    golden("refresh-dry.txt", &world.ends(0, &["refresh", "--dry-run"]).stdout);
+    let refresh = world.ends(0, &["refresh", "--surge", "1", "--max-unavailable", "1"]);
+    golden("refresh.txt", &refresh.stdout);
+    let status = world.ends(0, &["status", "--output", "json"]).json();
+    assert_eq!(status["pools"][0]["runs"], json!([{"image": "2026.11.16", "instances": 3, "bad": false}]), "{status}");
+    world.until("three nodes are left", || world.nodes().len() == 3);
+    assert!(world.nodes().iter().all(crate::world::is_ready));
+    let again = world.ends(0, &["refresh"]);
+    assert!(again.stdout.contains("every node runs 2026.11.16"), "{again}");
+}
+
+#[test]
+fn a_budget_stops_the_refresh_and_the_node_is_given_back() {
+    let world = World::instant(SMALL);
+    world.ends(0, &["update", "--target-node", &World::donor()]);
+    let guarded = node(1);
+    world.create::<Pod>(&json!({
+        "metadata": {"name": "guarded", "labels": {"app": "guarded"}},
+        "spec": {"nodeName": guarded, "containers": [{"name": "main", "image": "pause:3.9"}]},
+    }));
+    world.create::<PodDisruptionBudget>(&json!({
+        "metadata": {"name": "guarded"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}},
+    }));
+    // Nobody would make the pod anew, so that the drain must not even begin.
+    let stopped = world.ends(1, &["refresh", "--surge", "0", "--max-unavailable", "3", "--grace-period", "1"]);
+    assert!(stopped.stderr.contains("guarded"), "{stopped}");
+    world.is_free(&guarded);
+    let all = world.ends(0, &["refresh", "--all-at-once"]);
+    assert!(all.stdout.contains("replaced"), "{all}");
+    let status = world.ends(0, &["status", "--output", "json"]).json();
+    assert_eq!(status["pools"][0]["runs"], json!([{"image": "2026.11.16", "instances": 3, "bad": false}]), "{status}");
+}

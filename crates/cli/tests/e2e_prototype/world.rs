@@ -1,0 +1,258 @@
+//! A served world, and `kiln` pointed at it.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::{Finished, Kiln, SimProcess};
+use tokio::runtime::Runtime;
+
+/// The pool of the default world.
+pub(crate) const POOL: &str = "k8s-agentpool1-26100436-vmss";
+
+/// When the tests' clocks begin, unless a test says otherwise.
+pub(crate) const NOW: &str = "2026-11-16T01:00:00Z";
+
+/// A debug build on a busy machine needs seconds for a run; more than this is a hang.
+const DEADLINE: Duration = Duration::from_mins(4);
+
+/// A small pool that is quick to come up.
+pub(crate) const SMALL: &str = "
+pools:
+- name: k8s-agentpool1-26100436-vmss
+  capacity: 3
+  customData: |
+    #cloud-config
+    runcmd: [join the cluster]
+  extensions: [{name: vmssCSE, publisher: Microsoft.Azure.Extensions, type: CustomScript}]
+  updates: {kernel: 5.4.0-1036-azure, packages: {linux-azure: 5.4.0.1036.20, curl: 7.58.0-2ubuntu3.12}}
+  instances: {0: {patched: true}}
+";
+
+/// A running world. Its process and its files end with this value.
+pub(crate) struct World {
+    pub(crate) sim: SimProcess,
+    variables: BTreeMap<String, String>,
+    runtime: Runtime,
+    client: kube::Client,
+    _folder: TempDir,
+}
+
+pub(crate) fn kiln() -> Kiln {
+    Kiln::at(env!("CARGO_BIN_EXE_kiln"))
+}
+
+impl World {
+    /// A world in which nothing takes time.
+    #[track_caller]
+    pub(crate) fn instant(world: &str) -> Self {
+        Self::start(world, "", "instant")
+    }
+
+    /// A world with a fault plan and a speed.
+    #[track_caller]
+    pub(crate) fn start(world: &str, faults: &str, speed: &str) -> Self {
+        let folder = TempDir::new().expect("a temporary folder");
+        let mut arguments = vec!["--speed".to_owned(), speed.to_owned()];
+        for (option, text) in [("--world", world), ("--faults", faults)] {
+            if !text.is_empty() {
+                let path = folder.path().join(format!("{}.yaml", option.trim_start_matches('-')));
+                std::fs::write(&path, text).expect("written");
+                arguments.extend([option.to_owned(), path.display().to_string()]);
+            }
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let sim = kiln().sim(&arguments);
+        let ready = folder.path().join("ready.json");
+        std::fs::write(&ready, sim.ready().to_string()).expect("written");
+        let said = kiln().run(&["sim", "env", "--from", ready.to_str().expect("UTF-8"), "--output", "json"]).success();
+        let mut variables: BTreeMap<String, String> =
+            serde_json::from_value(said.json()["variables"].clone()).expect("variables");
+        // Who starts a run is the same on every machine.
+        variables.insert("POD_NAMESPACE".to_owned(), "default".to_owned());
+        variables.insert("POD_NAME".to_owned(), "tests".to_owned());
+        let runtime = Runtime::new().expect("a runtime");
+        let client = runtime.block_on(connect(&variables["KUBECONFIG"]));
+        let world = Self { sim, variables, runtime, client, _folder: folder };
+        world.until("all nodes are Ready", || {
+            let nodes = world.nodes();
+            !nodes.is_empty() && nodes.iter().all(is_ready)
+        });
+        world
+    }
+
+    /// A command of `kiln prototype` against this world, at the usual time.
+    pub(crate) fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut all = vec!["prototype"];
+        all.extend(arguments);
+        if !arguments.contains(&"--now") {
+            all.extend(["--now", NOW]);
+        }
+        let mut command = kiln().command(&all);
+        command.envs(&self.variables);
+        command
+    }
+
+    /// Runs it to its end.
+    #[track_caller]
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
+        testkit::run(self.command(arguments), DEADLINE)
+    }
+
+    /// Runs it to the end that it is expected to come to.
+    #[track_caller]
+    pub(crate) fn ends(&self, code: i32, arguments: &[&str]) -> Finished {
+        let finished = self.run(arguments);
+        assert_eq!(finished.code, Some(code), "{finished}");
+        finished
+    }
+
+    /// Begins it. It is killed with the returned value.
+    pub(crate) fn begin(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command(arguments);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Running(child.expect("kiln starts"))
+    }
+
+    /// The donor of the tests.
+    pub(crate) fn donor() -> String {
+        node(0)
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<Node> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        self.runtime.block_on(api.list(&ListParams::default())).expect("nodes").items
+    }
+
+    #[track_caller]
+    pub(crate) fn node(&self, name: &str) -> Node {
+        let api: Api<Node> = Api::all(self.client.clone());
+        self.runtime.block_on(api.get(name)).expect("a node")
+    }
+
+    /// Writes annotations of a node.
+    pub(crate) fn annotate(&self, name: &str, annotations: &[(&str, &str)]) {
+        let annotations: serde_json::Map<String, Value> =
+            annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let api: Api<Node> = Api::all(self.client.clone());
+        self.runtime.block_on(api.patch(name, &PatchParams::default(), &patch)).expect("annotated");
+    }
+
+    /// Creates objects of the default namespace.
+    pub(crate) fn create<K>(&self, object: &Value)
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + serde::Serialize
+            + serde::de::DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), "default");
+        let object: K = serde_json::from_value(object.clone()).expect("an object");
+        self.runtime.block_on(api.create(&kube::api::PostParams::default(), &object)).expect("created");
+    }
+
+    /// Tells the pool how many instances to have, as somebody else would.
+    pub(crate) fn scale(&self, capacity: u32) {
+        let key = |name: &str| self.sim.key(name).to_owned();
+        let pem = std::fs::read(key("caFile")).expect("the CA's file");
+        let ca = reqwest::Certificate::from_pem(&pem).expect("a certificate");
+        let client = reqwest::Client::builder().no_proxy().tls_certs_only([ca]).build().expect("a client");
+        let form = format!(
+            "grant_type=client_credentials&client_id={}&client_secret={}&scope={}/.default",
+            key("clientId"),
+            key("clientSecret"),
+            key("arm")
+        );
+        let status = self.runtime.block_on(async {
+            let url = format!("{}/{}/oauth2/v2.0/token", key("authority"), key("tenantId"));
+            let request = client.post(url).header("content-type", "application/x-www-form-urlencoded").body(form);
+            let answer = request.send().await.expect("an answer").text().await.expect("a body");
+            let answer: Value = serde_json::from_str(&answer).expect("JSON");
+            let token = answer["access_token"].as_str().expect("a token").to_owned();
+            let url = format!(
+                "{}/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Compute/virtualMachineScaleSets/{POOL}?api-version=2024-07-01",
+                key("arm"),
+                key("subscriptionId"),
+                key("resourceGroup")
+            );
+            let body = json!({"sku": {"capacity": capacity}}).to_string();
+            let request = client.patch(url).bearer_auth(token).header("content-type", "application/json").body(body);
+            request.send().await.expect("an answer").status()
+        });
+        assert!(status.is_success(), "{status}");
+    }
+
+    /// The journal of the pool, as text.
+    pub(crate) fn journal(&self) -> String {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
+        let map = self.runtime.block_on(api.get_opt(&format!("kiln-journal-{POOL}"))).expect("an answer");
+        map.and_then(|map| map.data).and_then(|mut data| data.remove("journal.jsonl")).unwrap_or_default()
+    }
+
+    /// Waits until something holds.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        for _ in 0..600 {
+            if holds() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("not within a minute: {what}\n{}", self.sim.stderr());
+    }
+
+    /// A node is as it was before any run: schedulable, and nobody's.
+    #[track_caller]
+    pub(crate) fn is_free(&self, name: &str) {
+        let node = self.node(name);
+        let annotations = node.metadata.annotations.clone().unwrap_or_default();
+        assert!(!node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true)), "{name} is cordoned");
+        for held in ["kiln.dev/hold", "cluster-autoscaler.kubernetes.io/scale-down-disabled"] {
+            assert!(!annotations.contains_key(held), "{name} has {held}: {annotations:?}");
+        }
+        assert!(is_ready(&node), "{name} is not Ready");
+    }
+}
+
+/// A process that ends with this value.
+pub(crate) struct Running(Child);
+
+impl Running {
+    /// As `kill -9`.
+    pub(crate) fn kill(mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).expect("killed");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A node of the pool.
+pub(crate) fn node(number: u32) -> String {
+    format!("{POOL}{number:06}")
+}
+
+pub(crate) fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+}
+
+async fn connect(kubeconfig: &str) -> kube::Client {
+    let read = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
+    let mut config = config.expect("a configuration");
+    config.proxy_url = None;
+    kiln_tls::install();
+    kube::Client::try_from(config).expect("a client")
+}

@@ -1,0 +1,84 @@
+//! What `kiln prototype` refuses to begin with: exit code 2 and a sentence.
+
+use testkit::Kiln;
+
+fn kiln() -> Kiln {
+    Kiln::at(env!("CARGO_BIN_EXE_kiln"))
+}
+
+const AUTO: [&str; 5] =
+    ["auto-update", "--pending-reboot-annotation", "a/pending", "--last-patch-annotation", "a/patched"];
+
+#[test]
+fn options_that_make_no_sense_are_refused_with_what_would() {
+    for (arguments, said) in [
+        (&["update"][..], "--target-node"),
+        (&["update", "--target-node", "Node_1"], "node name"),
+        (&["update", "--target-node", "n", "--max-history", "1"], "at least 2"),
+        (&["update", "--target-node", "n", "--tags", "a"], "name=value"),
+        (&["update", "--target-node", "n", "--tags", "azure-x=1"], "begins with `azure`"),
+        (&["update", "--target-node", "n", "--replicas", "101"], "1..=100"),
+        (&["status", "--subscription", "my subscription"], "a GUID"),
+        (&["status", "--log-prefix", "a b"], "neither spaces nor colons"),
+        (&["status", "--log-prefix", "a:b"], "neither spaces nor colons"),
+        (&["status", "--log-level", "VERBOSE"], "CRITICAL"),
+        (&["status", "--max-age", "5w"], "no unit of time"),
+        (&["auto-update"], "--pending-reboot-annotation"),
+        (&[&AUTO[..], &["--minimum-ready-time", "soon"]].concat(), "span of time"),
+        (&[&AUTO[..], &["--minimum-candidates", "0"]].concat(), "1.."),
+        (&["rollback", "--to", "yesterday"], "or `original`"),
+        (&["rollback", "--lift-hold", "--delete"], "cannot be used with"),
+        (&["rollback", "--after", "soon"], "2026-12-01"),
+        (&["refresh", "--all-at-once", "--surge", "2"], "cannot be used with"),
+        (&["diff", "2026.11.16"], "<V2>"),
+        (&["sing"], "sing"),
+    ] {
+        let finished = kiln().run(&[&["prototype"], arguments].concat());
+        assert_eq!(finished.code, Some(2), "{finished}");
+        assert!(finished.stderr.contains(said), "{said}: {finished}");
+    }
+}
+
+#[test]
+fn kaminos_way_of_writing_options_is_understood() {
+    // It stops at what is not known, which comes after all of these were read.
+    for arguments in [
+        &["--log-level", "CRITICAL", "--log-timestamps", "--log-prefix", "x", "status"][..],
+        &["status", "--log-level", "debug"],
+        &["update", "--target-node", "n", "--grace-period", "5", "--force", "--new-updated-nodes", "0"],
+        &[
+            &AUTO[..],
+            &[
+                "--target-vmss",
+                "a",
+                "b",
+                "--target-vmss",
+                "c",
+                "--ignore-nodes",
+                "n1",
+                "n2",
+                "--minimum-ready-time",
+                "3d",
+            ],
+        ]
+        .concat(),
+        &[&AUTO[..], &["--node-ignore-annotation", "x/y", "z", "--maximum-image-age", "0", "--dry-run"]].concat(),
+    ] {
+        let finished = kiln().run(&[&["prototype"], arguments].concat());
+        assert_eq!(finished.code, Some(2), "{finished}");
+        assert!(finished.stderr.contains("which subscription is not known"), "{finished}");
+    }
+}
+
+#[test]
+fn every_command_shows_examples() {
+    for verb in
+        ["status", "check-access", "plan", "update", "auto-update", "rollback", "refresh", "history", "diff", "resume"]
+    {
+        let finished = kiln().run(&["prototype", verb, "--help"]).success();
+        assert!(finished.stdout.contains(&format!("kiln prototype {verb}")), "{finished}");
+        assert!(finished.stdout.contains("Examples:"), "{finished}");
+    }
+    let finished = kiln().run(&["prototype", "--help"]).success();
+    assert!(finished.stdout.contains("Exit codes: 0 done"), "{finished}");
+}
