@@ -15,6 +15,8 @@ pub enum Command {
     Bench,
     /// Run a control plane; the arguments are for the program that does it.
     Kube(Vec<String>),
+    /// Make the image; the arguments are for the program that does it.
+    Image(Vec<String>),
     /// Print [`HELP`].
     Help,
 }
@@ -39,6 +41,7 @@ usage: cargo xtask <command>
   floor           count the tests of each tier and write tests/floor.json
   bench           cost curves, as ratios within one run
   kube up|down    a real control plane on loopback; `cargo xtask kube help` tells more
+  image           an OCI image of one static binary, without a daemon; `cargo xtask image --help` tells more
   help            this text
 
 `test` installs missing parts by itself, while it compiles. Parts stand in $XDG_CACHE_HOME/kiln/parts (or ~/.cache/kiln/parts),
@@ -52,8 +55,10 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
     let mut arguments = arguments.into_iter();
     let Some(command) = arguments.next() else { return Err("no command given".to_owned()) };
     let rest: Vec<String> = arguments.collect();
-    if command == "kube" {
-        return Ok(Command::Kube(rest));
+    match command.as_str() {
+        "kube" => return Ok(Command::Kube(rest)),
+        "image" => return Ok(Command::Image(rest)),
+        _ => {}
     }
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
         return Ok(Command::Help);
@@ -111,9 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_kube_is_for_the_program_that_does_it() {
+    fn what_follows_kube_and_image_is_for_the_programs_that_do_it() {
         let rest = ["up", "--name", "a", "--help"].map(str::to_owned);
         assert_eq!(parsed("kube up --name a --help"), Ok(Command::Kube(rest.to_vec())));
+        assert_eq!(parsed("image --output a"), Ok(Command::Image(["--output", "a"].map(str::to_owned).to_vec())));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod floor;
+pub mod image;
 pub mod kube;
 pub mod process;
 pub mod report;

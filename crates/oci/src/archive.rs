@@ -1,0 +1,21 @@
+//! An image as one file: the layout with the manifest of `docker save` beside it, which `docker load`, `podman load` and
+//! `ctr images import` read.
+
+use serde_json::json;
+
+use crate::layer::layer;
+use crate::{Entry, Error, Image, layout};
+
+/// The archive, under the name `kiln:VERSION`.
+pub fn archive(image: &Image) -> Result<Vec<u8>, Error> {
+    let blob = |digest: &crate::Digest| format!("blobs/sha256/{}", digest.hex());
+    let manifest = json!([{
+        "Config": blob(&image.config.digest),
+        "RepoTags": [format!("kiln:{}", image.version)],
+        "Layers": [blob(&image.layer.digest)],
+    }]);
+    let mut files = layout::files(image);
+    files.push(("manifest.json".to_owned(), manifest.to_string().into_bytes()));
+    let entries: Vec<_> = files.into_iter().map(|(path, content)| Entry { path, mode: 0o644, content }).collect();
+    layer(&entries)
+}

@@ -1,0 +1,182 @@
+//! The image: its layer, its configuration, its manifest, each named by its digest.
+
+use std::io::Write as _;
+
+use flate2::{Compression, GzBuilder};
+use serde_json::{Value, json};
+
+use crate::{Digest, Entry, Error, bundle, certificates, layer};
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+
+/// Where the binary is, so that PATH finds it.
+const BINARY: &str = "usr/local/bin/kiln";
+
+/// The user of images without users, by the convention of distroless ones: nobody's number on common distributions.
+const USER: u32 = 65532;
+
+/// A kind of machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// x86-64.
+    Amd64,
+    /// 64-bit ARM.
+    Arm64,
+}
+
+impl Architecture {
+    /// By the name that Rust has for it.
+    pub fn of_rust(name: &str) -> Result<Self, Error> {
+        match name {
+            "x86_64" => Ok(Self::Amd64),
+            "aarch64" => Ok(Self::Arm64),
+            other => Err(Error::Architecture(other.to_owned())),
+        }
+    }
+
+    /// The name that images have for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Amd64 => "amd64",
+            Self::Arm64 => "arm64",
+        }
+    }
+
+    /// The name that Rust has for it.
+    pub fn rust(self) -> &'static str {
+        match self {
+            Self::Amd64 => "x86_64",
+            Self::Arm64 => "aarch64",
+        }
+    }
+}
+
+/// What an image is made of.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// The program.
+    pub binary: Vec<u8>,
+    /// What it runs on.
+    pub architecture: Architecture,
+    /// Its version.
+    pub version: String,
+    /// The commit that it was built from, if that is known.
+    pub revision: Option<String>,
+}
+
+/// Some bytes with the name that others know them by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// What it is.
+    pub media_type: &'static str,
+    /// Its name.
+    pub digest: Digest,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Blob {
+    fn new(media_type: &'static str, bytes: Vec<u8>) -> Self {
+        Self { media_type, digest: Digest::of(&bytes), bytes }
+    }
+
+    /// How other documents point at it.
+    pub(crate) fn descriptor(&self) -> Value {
+        json!({ "mediaType": self.media_type, "digest": self.digest.to_string(), "size": self.bytes.len() })
+    }
+}
+
+/// An image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The only layer, compressed.
+    pub layer: Blob,
+    /// The configuration.
+    pub config: Blob,
+    /// The manifest; its digest is the image's.
+    pub manifest: Blob,
+    /// The version, which is also the tag.
+    pub version: String,
+    /// What it runs on.
+    pub architecture: Architecture,
+}
+
+impl Image {
+    /// Puts an image together. Every document has sorted keys and no time but the epoch: nothing but the content decides its digest.
+    pub fn new(content: &Content) -> Result<Self, Error> {
+        let Content { binary, architecture, version, revision } = content;
+        let file = |path: &str, mode, content: Vec<u8>| Entry { path: path.to_owned(), mode, content };
+        let passwd = format!("root:x:0:0:root:/:/sbin/nologin\nkiln:x:{USER}:{USER}:kiln:/:/sbin/nologin\n");
+        let group = format!("root:x:0:\nkiln:x:{USER}:\n");
+        let archive = layer(&[
+            file(BINARY, 0o755, binary.clone()),
+            file(certificates::PATH, 0o644, bundle().into_bytes()),
+            file("etc/passwd", 0o644, passwd.into_bytes()),
+            file("etc/group", 0o644, group.into_bytes()),
+        ])?;
+        let unpacked = Digest::of(&archive);
+        let layer = Blob::new(LAYER, compressed(&archive)?);
+
+        let mut labels = json!({
+            "org.opencontainers.image.title": "kiln",
+            "org.opencontainers.image.description": "Kubernetes nodes that come up fast, patched and alike",
+            "org.opencontainers.image.licenses": "Apache-2.0",
+            "org.opencontainers.image.version": version,
+        });
+        if let Some(revision) = revision {
+            labels["org.opencontainers.image.revision"] = json!(revision);
+        }
+        let config = json!({
+            "created": "1970-01-01T00:00:00Z",
+            "architecture": architecture.name(),
+            "os": "linux",
+            "config": {
+                "User": format!("{USER}:{USER}"),
+                "Env": ["PATH=/usr/local/bin"],
+                "Entrypoint": [format!("/{BINARY}")],
+                "WorkingDir": "/",
+                "Labels": labels,
+            },
+            "rootfs": { "type": "layers", "diff_ids": [unpacked.to_string()] },
+            "history": [{ "created": "1970-01-01T00:00:00Z", "created_by": "cargo xtask image" }],
+        });
+        let config = Blob::new(CONFIG, config.to_string().into_bytes());
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": config.descriptor(),
+            "layers": [layer.descriptor()],
+            "annotations": labels,
+        });
+        let manifest = Blob::new(MANIFEST, manifest.to_string().into_bytes());
+        Ok(Self { layer, config, manifest, version: version.clone(), architecture: *architecture })
+    }
+
+    /// All that a registry would hold of it.
+    pub fn blobs(&self) -> [&Blob; 3] {
+        [&self.layer, &self.config, &self.manifest]
+    }
+
+    /// The index of a layout that holds this image alone, under its version.
+    pub(crate) fn index(&self) -> Vec<u8> {
+        let mut descriptor = self.manifest.descriptor();
+        descriptor["platform"] = json!({ "architecture": self.architecture.name(), "os": "linux" });
+        descriptor["annotations"] = json!({ "org.opencontainers.image.ref.name": self.version });
+        let index = json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": [descriptor],
+        });
+        index.to_string().into_bytes()
+    }
+}
+
+/// Compressed, with neither a name nor a time in the header.
+fn compressed(archive: &[u8]) -> Result<Vec<u8>, Error> {
+    let failed = |source| Error::Entry { path: "layer".to_owned(), source };
+    let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
+    encoder.write_all(archive).map_err(failed)?;
+    encoder.finish().map_err(failed)
+}

@@ -1,0 +1,138 @@
+//! `cargo xtask image`: compiles the static binary and puts it into an image.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use oci::{Architecture, Content, Error, Image, Libc, archive, build, write_layout};
+
+const HELP: &str = "\
+An OCI image of one static binary, made without a daemon. The same sources make the same digest.
+
+usage: cargo xtask image [--output DIR] [--profile NAME] [--binary FILE]
+
+  --output DIR    where the image goes: DIR/oci (a layout) and DIR/kiln.tar (for `docker load`); target/image/out without it
+  --profile NAME  of cargo; `dist`, what is shipped, without it
+  --binary FILE   take this static program instead of compiling one
+";
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    output: PathBuf,
+    profile: String,
+    binary: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(".")).to_path_buf();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    let asked = match parse(&root, &arguments) {
+        Ok(asked) => asked,
+        Err(message) => {
+            eprint!("error: {message}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match make(&root, &asked) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(root: &Path, arguments: &[String]) -> Result<Asked, String> {
+    let mut asked = Asked { output: root.join("target/image/out"), profile: "dist".to_owned(), binary: None };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+        if !["--output", "--profile", "--binary"].contains(&name) {
+            return Err(format!("unknown argument `{word}`"));
+        }
+        let value = value.or_else(|| words.next().map(String::as_str)).ok_or(format!("`{name}` needs a value"))?;
+        match name {
+            "--output" => asked.output = value.into(),
+            "--profile" => value.clone_into(&mut asked.profile),
+            _ => asked.binary = Some(value.into()),
+        }
+    }
+    Ok(asked)
+}
+
+fn make(root: &Path, asked: &Asked) -> Result<(), Error> {
+    let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+    let (path, how) = if let Some(path) = &asked.binary {
+        (path.clone(), "given".to_owned())
+    } else {
+        let built = build(root, &asked.profile, architecture)?;
+        let how = match built.libc {
+            Libc::Musl => built.target,
+            Libc::Gnu => format!("{} with glibc linked in, because the target for musl cannot be had", built.target),
+        };
+        (built.path, how)
+    };
+    oci::refuse_dynamic(&path)?;
+    let binary = std::fs::read(&path).map_err(|source| Error::File { path: path.clone(), source })?;
+    let size = binary.len();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let image = Image::new(&Content { binary, architecture, version, revision: revision(root) })?;
+    let layout = asked.output.join("oci");
+    write_layout(&image, &layout)?;
+    let tar = asked.output.join("kiln.tar");
+    let bytes = archive(&image)?;
+    std::fs::write(&tar, &bytes).map_err(|source| Error::File { path: tar.clone(), source })?;
+    println!("binary   {} ({:.1} MiB, {how})", path.display(), mebibytes(size));
+    println!("layout   {}:{}", layout.display(), image.version);
+    println!("archive  {} ({:.1} MiB)", tar.display(), mebibytes(bytes.len()));
+    println!("digest   {}", image.manifest.digest);
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
+fn mebibytes(bytes: usize) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// The commit, if everything that is compiled is in it: a label must not name sources that are not these.
+fn revision(root: &Path) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).current_dir(root).stdin(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let changed = git(&["status", "--porcelain", "--", "Cargo.toml", "Cargo.lock", "crates"])?;
+    if changed.is_empty() { git(&["rev-parse", "HEAD"]) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Asked, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(Path::new("/root"), &words)
+    }
+
+    #[test]
+    fn without_arguments_the_shipped_profile_goes_to_the_target_folder() {
+        let expected = Asked { output: "/root/target/image/out".into(), profile: "dist".to_owned(), binary: None };
+        assert_eq!(asked(""), Ok(expected));
+    }
+
+    #[test]
+    fn values_come_after_a_space_or_an_equals_sign() {
+        assert_eq!(asked("--output a --profile=dev --binary b"), asked("--output=a --profile dev --binary=b"));
+        assert_eq!(asked("--output a").unwrap().output, Path::new("a"));
+    }
+
+    #[test]
+    fn wrong_usage_is_answered_with_the_word_that_is_wrong() {
+        for (line, word) in [("--ouput a", "`--ouput`"), ("--output", "`--output` needs"), ("a", "`a`")] {
+            assert!(asked(line).unwrap_err().contains(word), "{line}");
+        }
+    }
+}
