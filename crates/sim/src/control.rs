@@ -15,8 +15,8 @@ use crate::sim::Sim;
 use crate::world::World;
 use crate::world::contents::Contents;
 use crate::world::contents_spec::ContentsSpec;
+use crate::world::pool::PoolSpec;
 use crate::world::roles::Principal;
-use crate::world::spec::PoolSpec;
 
 /// Why something could not be done to a world.
 #[derive(Debug, thiserror::Error)]

@@ -29,7 +29,6 @@ pub use machines::{BootView, MachineView, PowerView};
 pub use sim::{OpenError, OperationView, Options, Reply, Sim};
 pub use world::contents::Contents;
 pub use world::contents_spec::{ContentsSpec, Defect, Updates};
+pub use world::pool::{ExtensionSpec, PoolSpec, Taint};
 pub use world::profile::{Profile, Stage, When};
-pub use world::spec::{
-    Client, ExtensionSpec, ForeignSubscription, Identity, PoolSpec, Region, ResourceSpec, Subnet, Taint, WorldSpec,
-};
+pub use world::spec::{Client, ForeignSubscription, Identity, Region, ResourceSpec, Subnet, WorldSpec};

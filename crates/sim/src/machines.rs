@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::world::World;
 use crate::world::contents::Contents;
+use crate::world::pool::Taint;
 use crate::world::resource::State;
-use crate::world::spec::Taint;
 use crate::world::vm::Power;
 
 /// A machine as it is now.
@@ -93,9 +93,10 @@ impl MachineView {
         format!("azure://{}", self.id)
     }
 
-    /// The host name that its kubelet registers under: what the disk says, which on a copy that nobody cleaned is the donor's.
+    /// The host name that its kubelet registers under: what the disk says, which on a copy that nobody cleaned is the donor's. Before
+    /// its first boot a machine has the name that the platform gave it.
     pub fn host_name(&self) -> &str {
-        self.contents.host_name().unwrap_or(&self.computer_name)
+        self.contents.host_name().filter(|_| self.boots > 0).unwrap_or(&self.computer_name)
     }
 }
 

@@ -10,9 +10,10 @@ use crate::arm::error::ArmError;
 use crate::arm::id::{ResourceId, Target};
 use crate::arm::kind::Kind;
 use crate::arm::route;
+use crate::world::pool::PoolSpec;
 use crate::world::resource::merge;
 use crate::world::roles::Principal;
-use crate::world::spec::{PoolSpec, WorldSpec};
+use crate::world::spec::WorldSpec;
 use crate::world::{Group, World};
 
 /// How long before its start the world was made: long enough for every boot of it to have ended.

@@ -3,6 +3,7 @@
 //! What a kubelet writes by its own clock, heartbeats and ends of grace, follows the time that [`Kubelets::turn`] is given: wall
 //! time, which clients and a real cluster's controllers share. When a machine is up follows the world's time.
 
+mod announced;
 mod node;
 mod pod;
 mod task;
@@ -10,12 +11,10 @@ mod task;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kiln_sim::{MachineView, PowerView};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -265,42 +264,6 @@ impl Kubelets {
         Ok(())
     }
 
-    /// Does what a pod announces. A refusal is the pod's end; a server that does not answer is tried again.
-    async fn carry_out(
-        &self,
-        task: task::Task,
-        machine: &MachineView,
-        name: &str,
-        namespace: &str,
-    ) -> Result<Result<(), String>, KubeletError> {
-        match task {
-            task::Task::Impossible(why) => Ok(Err(why)),
-            task::Task::Install(version) => Ok(match &self.disks {
-                Some(disks) => disks.install_first_boot(&machine.vm_id, &version),
-                None => Err("the world gives no way to its disks".to_owned()),
-            }),
-            task::Task::Write(all) => {
-                for one in all {
-                    self.leave(one, namespace).await.map_err(failed(name, "leave a result"))?;
-                }
-                Ok(Ok(()))
-            }
-        }
-    }
-
-    /// Writes what a task leaves, over what an earlier one left.
-    async fn leave(&self, one: task::Written, namespace: &str) -> Result<(), kube::Error> {
-        let metadata = json!({"name": one.name, "namespace": namespace});
-        if one.secret {
-            let data = json!({one.key: STANDARD.encode(&one.text)});
-            let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-            return write(&api, &one.name, json!({"metadata": metadata, "type": "Opaque", "data": data})).await;
-        }
-        let data = json!({one.key: String::from_utf8_lossy(&one.text)});
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        write(&api, &one.name, json!({"metadata": metadata, "data": data})).await
-    }
-
     async fn remove(&self, name: &str, pods: &[Value]) -> Done {
         let api: Api<Node> = Api::all(self.client.clone());
         let removed = api.delete(name, &DeleteParams::default()).await.map(drop);
@@ -330,21 +293,6 @@ pub async fn furnish(client: &Client) -> Result<(), kube::Error> {
     match api.create(&PostParams::default(), &typed(set)?).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Changes an object, or makes it.
-async fn write<K>(api: &Api<K>, name: &str, object: Value) -> Result<(), kube::Error>
-where
-    K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
-{
-    let patch = Patch::Merge(json!({"data": object["data"]}));
-    match api.patch(name, &PatchParams::default(), &patch).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            api.create(&PostParams::default(), &typed(object)?).await.map(drop)
-        }
         Err(error) => Err(error),
     }
 }

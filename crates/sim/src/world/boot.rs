@@ -13,8 +13,8 @@ use kiln_node_plan::{
 use super::World;
 use super::contents::{Contents, Disk, default_credential};
 use super::contents_spec::Defect;
+use super::pool::PoolSpec;
 use super::profile::{Profile, When};
-use super::spec::PoolSpec;
 
 /// The machine that boots.
 pub(crate) struct Machine<'a> {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contents_spec::{ContentsSpec, Defect};
 use super::packages;
-use super::spec::PoolSpec;
+use super::pool::PoolSpec;
 
 /// What is on an OS disk. No secret: custom data is told by size and hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ pub(crate) mod contents_spec;
 mod log;
 pub(crate) mod operation;
 mod packages;
+pub(crate) mod pool;
 pub(crate) mod profile;
 pub(crate) mod resource;
 pub(crate) mod roles;

@@ -1,0 +1,232 @@
+//! A pool of the world file: its scale set, and what is on the disks of its machines.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::contents_spec::{ContentsSpec, Updates};
+use super::packages;
+
+/// A scale set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PoolSpec {
+    /// Name of the scale set; its nodes are called so too, with six characters of base 36 behind.
+    pub name: String,
+    /// How many instances.
+    #[serde(default = "one")]
+    pub capacity: u32,
+    /// VM size.
+    #[serde(default = "default_size")]
+    pub size: String,
+    /// `Manual`, `Automatic` or `Rolling`.
+    #[serde(default = "manual")]
+    pub upgrade_policy: String,
+    /// Image reference as ARM has it.
+    #[serde(default = "default_image")]
+    pub image: Value,
+    /// Custom data as text.
+    #[serde(default)]
+    pub custom_data: Option<String>,
+    /// User data as text.
+    #[serde(default)]
+    pub user_data: Option<String>,
+    /// Extensions: name, publisher, type, settings.
+    #[serde(default)]
+    pub extensions: Vec<ExtensionSpec>,
+    /// Labels that its nodes register with, besides those that every node has.
+    #[serde(default)]
+    pub node_labels: BTreeMap<String, String>,
+    /// Taints that its nodes register with.
+    #[serde(default)]
+    pub node_taints: Vec<Taint>,
+    /// What is on the disks of its machines after a first boot, where it differs from the default.
+    #[serde(default)]
+    pub contents: ContentsSpec,
+    /// What has become of single instances since, by their number.
+    #[serde(default)]
+    pub instances: BTreeMap<u32, ContentsSpec>,
+    /// What the distribution has newer by now.
+    #[serde(default)]
+    pub updates: Updates,
+    /// Images that its pods run.
+    #[serde(default)]
+    pub images: Vec<String>,
+    /// Tags of the scale set.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Anything else of the scale set's `properties`, merged over the rest.
+    #[serde(default)]
+    pub properties: Map<String, Value>,
+}
+
+/// An extension of a scale set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExtensionSpec {
+    /// Its name, free to choose.
+    pub name: String,
+    /// Publisher, `Microsoft.Azure.Extensions`.
+    pub publisher: String,
+    /// Type, `CustomScript`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Version of the handler.
+    #[serde(default = "default_handler")]
+    pub version: String,
+    /// Settings that can be read.
+    #[serde(default)]
+    pub settings: Map<String, Value>,
+    /// Settings that cannot.
+    #[serde(default)]
+    pub protected_settings: Map<String, Value>,
+}
+
+/// A taint as kubelet's flag has it: `key=value:Effect`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Taint {
+    /// Its key.
+    pub key: String,
+    /// Its value, which may be empty.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+impl FromStr for Taint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let error = || format!("`{text}` is not a taint such as dedicated=gpu:NoSchedule");
+        let (pair, effect) = text.rsplit_once(':').ok_or_else(error)?;
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if key.is_empty() || !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+            return Err(error());
+        }
+        Ok(Self { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
+    }
+}
+
+impl TryFrom<String> for Taint {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Taint> for String {
+    fn from(taint: Taint) -> Self {
+        format!("{}={}:{}", taint.key, taint.value, taint.effect)
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+fn default_size() -> String {
+    "Standard_D2s_v3".to_owned()
+}
+fn manual() -> String {
+    "Manual".to_owned()
+}
+fn default_handler() -> String {
+    "2.0".to_owned()
+}
+fn default_image() -> Value {
+    json!({"publisher": "Canonical", "offer": "UbuntuServer", "sku": "18.04-LTS", "version": "latest"})
+}
+
+pub(super) fn default_pool() -> PoolSpec {
+    let extension = |name: &str, publisher: &str, kind: &str| ExtensionSpec {
+        name: name.to_owned(),
+        publisher: publisher.to_owned(),
+        kind: kind.to_owned(),
+        version: default_handler(),
+        settings: Map::new(),
+        protected_settings: Map::new(),
+    };
+    let mut script = extension("vmssCSE", "Microsoft.Azure.Extensions", "CustomScript");
+    script.protected_settings.insert("commandToExecute".to_owned(), json!("/opt/azure/containers/provision.sh"));
+    PoolSpec {
+        capacity: 10,
+        custom_data: Some(
+            "#cloud-config\nwrite_files:\n- path: /opt/azure/containers/provision.sh\n  content: exit 0\n".to_owned(),
+        ),
+        extensions: vec![script, extension("computeAksLinuxBilling", "Microsoft.AKS", "Compute.AKS.Linux.Billing")],
+        contents: ContentsSpec {
+            cached_images: Some(["kube-proxy:v1.33.0", "pause:3.9"].map(str::to_owned).into()),
+            ..ContentsSpec::default()
+        },
+        // The walkthrough's donor: the one node that was patched.
+        instances: BTreeMap::from([(0, ContentsSpec { patched: true, ..ContentsSpec::default() })]),
+        updates: packages::updates(),
+        images: packages::images(),
+        tags: BTreeMap::from([
+            ("creationSource".to_owned(), "aksengine-k8s-agentpool1".to_owned()),
+            ("poolName".to_owned(), "agentpool1".to_owned()),
+        ]),
+        ..PoolSpec::named("k8s-agentpool1-26100436-vmss")
+    }
+}
+
+impl PoolSpec {
+    /// A pool that says nothing but its name.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            capacity: one(),
+            size: default_size(),
+            upgrade_policy: manual(),
+            image: default_image(),
+            custom_data: None,
+            user_data: None,
+            extensions: Vec::new(),
+            node_labels: BTreeMap::new(),
+            node_taints: Vec::new(),
+            contents: ContentsSpec::default(),
+            instances: BTreeMap::new(),
+            updates: Updates::default(),
+            images: Vec::new(),
+            tags: BTreeMap::new(),
+            properties: Map::new(),
+        }
+    }
+
+    /// Whether custom data or a script make nodes of its machines. An image without either joins by itself.
+    pub(crate) fn has_recipe(&self) -> bool {
+        self.custom_data.is_some()
+            || self.extensions.iter().any(|extension| extension.kind.to_ascii_lowercase().contains("customscript"))
+    }
+
+    /// Refuses what cannot be.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let name_fits = (1..=64).contains(&self.name.len())
+            && self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+            && self.name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if !name_fits {
+            return Err(format!(
+                ".name: `{}` must be 1 to 64 letters, digits, - or _, and start with a letter or digit",
+                self.name
+            ));
+        }
+        if self.capacity > 1_000 {
+            return Err(format!(
+                ".capacity: {} is more than the 1000 instances that a scale set can have",
+                self.capacity
+            ));
+        }
+        if let Some(number) = self.instances.keys().find(|number| **number >= self.capacity) {
+            return Err(format!(
+                ".instances: there is no instance {number}, they are numbered from 0 to capacity less one"
+            ));
+        }
+        if !["Manual", "Automatic", "Rolling"].contains(&self.upgrade_policy.as_str()) {
+            return Err(format!(".upgradePolicy: `{}` is none of Manual, Automatic, Rolling", self.upgrade_policy));
+        }
+        Ok(())
+    }
+}
