@@ -12,6 +12,9 @@ pub enum RenderError {
     /// The inputs make no node.
     #[error(transparent)]
     Derive(#[from] DeriveError),
+    /// Values that cannot be.
+    #[error(transparent)]
+    Check(#[from] crate::check::Problems),
     /// A value that no script can set.
     #[error(transparent)]
     Script(#[from] kiln_contracts::nbv::ScriptError),
@@ -47,6 +50,7 @@ impl Bootstrapper for AksVariables {
     }
 
     fn custom_data(&self, inputs: &Resolved) -> Result<Secret, RenderError> {
+        inputs.check()?;
         Ok(inputs.variables()?.custom_data()?)
     }
 }
@@ -61,6 +65,7 @@ impl Bootstrapper for KubeadmJoin {
     }
 
     fn custom_data(&self, inputs: &Resolved) -> Result<Secret, RenderError> {
+        inputs.check()?;
         Ok(Secret::new(to_base64(render::kubeadm_cloud_config(inputs)?.expose())))
     }
 }

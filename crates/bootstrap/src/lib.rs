@@ -2,6 +2,7 @@
 //! knows where it came from, and rendered for a node. Values in, values out.
 
 mod bootstrapper;
+mod check;
 mod derive;
 mod document;
 pub mod drift;
@@ -16,8 +17,10 @@ pub mod reference;
 pub mod render;
 mod resolve;
 pub mod sources;
+pub mod trust;
 
 pub use bootstrapper::{AksVariables, Bootstrapper, KubeadmJoin, RenderError};
+pub use check::{Problem, Problems};
 pub use derive::DeriveError;
 pub use document::{BadDocument, Document};
 pub use field::{Field, Form, UnknownField};

@@ -1,6 +1,7 @@
 //! What inputs become: each target is a function of them, and the same inputs give the same bytes.
 
 mod aks_node_config;
+mod from_aks;
 mod kubeadm;
 mod node_config;
 
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use kiln_contracts::{Secret, cloud_config};
 
 pub use aks_node_config::aks_node_config;
+pub use from_aks::node_config_from_aks;
 pub use kubeadm::kubeadm_cloud_config;
 pub use node_config::node_config;
 
@@ -67,6 +69,7 @@ impl Target {
 
 /// Renders. What comes out is a secret unless the target holds none.
 pub fn render(inputs: &Resolved, target: Target) -> Result<Secret, RenderError> {
+    inputs.check()?;
     Ok(match target {
         Target::NodeConfig => Secret::new(node_config(inputs, 1)?.to_json() + "\n"),
         Target::NbvScript => inputs.variables()?.script()?,

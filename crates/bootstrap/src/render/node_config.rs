@@ -64,7 +64,7 @@ fn installs_gpu(inputs: &Resolved) -> bool {
     gpu::installs_driver(inputs.text("vmSize")) && inputs.text("gpuMode") != "None"
 }
 
-fn pem(field: &'static str, encoded: &str) -> Result<String, RenderError> {
+pub(super) fn pem(field: &'static str, encoded: &str) -> Result<String, RenderError> {
     let bytes = from_base64(encoded.trim()).map_err(|_| RenderError::Certificate { field })?;
     String::from_utf8(bytes).map_err(|_| RenderError::Certificate { field })
 }
@@ -106,7 +106,7 @@ fn kubelet(inputs: &Resolved) -> Result<Kubelet, RenderError> {
     })
 }
 
-fn taint(text: &str) -> Result<Taint, RenderError> {
+pub(super) fn taint(text: &str) -> Result<Taint, RenderError> {
     let known = "key=value:Effect, key:Effect";
     let bad = || DeriveError::Word { field: "taints", word: text.to_owned(), known };
     let parsed: karpenter::Taint = text.parse().map_err(|_| bad())?;

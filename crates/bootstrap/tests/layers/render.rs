@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_api::NodeConfig;
-use kiln_bootstrap::render::{Target, aks_node_config, node_config, render};
+use kiln_bootstrap::render::{Target, aks_node_config, node_config, node_config_from_aks, render};
 use kiln_bootstrap::{AksVariables, Bootstrapper, Field, Kind, KubeadmJoin, Layer, Resolved, launch, resolve};
 use kiln_contracts::anc::Host;
 use kiln_contracts::{from_base64, nbv};
@@ -280,4 +280,41 @@ fn an_override_of_any_settable_variable_reaches_the_script() {
         let variables = inputs(&[(row.name, value)]).variables().unwrap();
         assert_eq!(variables.get(field), text, "{field}");
     }
+}
+
+#[test]
+fn the_controllers_configuration_becomes_the_document_that_the_same_inputs_become() {
+    let resolved = inputs(&[
+        ("taints", json!(["a=b:NoSchedule", "c:NoExecute"])),
+        ("labels", json!({"team": "a"})),
+        ("SwapFileSizeMB", json!(512)),
+        ("ShouldConfigSwapFile", json!(true)),
+        ("kubelet.failSwapOn", json!("false")),
+        ("NoProxyURLs", json!("localhost")),
+        ("HTTPProxyURLs", json!("http://proxy:3128")),
+        ("customCaCerts", json!([crate::common::ca()])),
+    ]);
+    let direct = node_config(&resolved, 3).unwrap();
+    let config = aks_node_config(&resolved).unwrap();
+    let through = node_config_from_aks(&config, 3).unwrap();
+    assert!(!through.to_json().contains("0123456789abcdef"));
+    let (a, b) = (&direct.spec, &through.spec);
+    assert_eq!(
+        (&a.kubelet.taints, &a.kubelet.labels, &a.kubelet.version),
+        (&b.kubelet.taints, &b.kubelet.labels, &b.kubelet.version)
+    );
+    assert_eq!(
+        (&a.os, &a.cluster.dns, &a.cluster.certificate_authority),
+        (&b.os, &b.cluster.dns, &b.cluster.certificate_authority)
+    );
+    assert_eq!((&a.runtime, &a.credential_from), (&b.runtime, &b.credential_from));
+    assert_eq!(b.kubelet.flags["--max-pods"], "250");
+    assert!(!b.kubelet.flags.contains_key("--register-with-taints"));
+}
+
+#[test]
+fn values_that_cannot_be_are_not_rendered() {
+    let error = render(&inputs(&[("networkPlugin", json!("kubenet"))]), Target::NbvScript).unwrap_err().to_string();
+    assert_eq!(error, "settings networkPlugin: `networkPlugin`: `kubenet` is none of azure, none");
+    assert!(AksVariables.custom_data(&inputs(&[("maxPods", json!(1000))])).is_err());
 }

@@ -1,7 +1,7 @@
 //! The cluster's part of the configuration.
 
+use super::declare::message;
 use super::enums::{BootstrappingAuthMethod, ClusterJoinMethod, LoadBalancerSku, NetworkPlugin, NetworkPolicy, VmType};
-use super::wire::message;
 use crate::Secret;
 
 message! {

@@ -6,13 +6,13 @@ use super::cluster::{
     ApiServerConfig, AuthConfig, BootstrappingConfig, ClusterConfig, CustomCloudConfig, ImdsRestrictionConfig,
     NetworkConfig, ServiceAccountImagePullProfile,
 };
+use super::declare::message;
 use super::enums::WorkloadRuntime;
 use super::kubelet::KubeletConfig;
 use super::system::{
     ContainerdConfig, CustomLinuxOsConfig, CustomSearchDomainConfig, GpuConfig, HttpProxyConfig, KubeBinaryConfig,
     LocalDnsProfile, RuncConfig,
 };
-use super::wire::message;
 
 message! {
     /// The whole configuration.

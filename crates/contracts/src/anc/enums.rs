@@ -1,6 +1,6 @@
 //! Enumerations of the configuration.
 
-use super::wire::enumeration;
+use super::declare::enumeration;
 
 enumeration! {
     /// What the node proves itself with.

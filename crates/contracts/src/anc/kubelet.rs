@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::declare::message;
 use super::enums::KubeletDisk;
-use super::wire::message;
 use crate::Secret;
 
 message! {

@@ -3,6 +3,7 @@
 mod cluster;
 mod components;
 mod config;
+mod declare;
 mod direct;
 mod document;
 mod enums;
@@ -13,6 +14,7 @@ mod localdns;
 mod system;
 mod target;
 mod wire;
+mod words;
 
 pub use cluster::*;
 pub use components::{ComponentsError, GpuDrivers};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::wire::message;
+use super::declare::message;
 use crate::Secret;
 
 message! {

@@ -1,0 +1,106 @@
+//! Which certificates a cluster is trusted by. One that was merely shown in a handshake is trusted with a pin alone: whoever answers
+//! first could show any.
+
+use std::fmt::Write as _;
+
+use kiln_contracts::{from_base64, to_base64};
+use sha2::{Digest as _, Sha256};
+
+use crate::kind::Place;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offered {
+    /// The certificates of a kubeconfig, base64 of PEM: it already trusts them.
+    pub kubeconfig: Option<String>,
+    /// The certificates that the API server showed, PEM each, the last of the chain last.
+    pub shown: Vec<String>,
+}
+
+/// No certificate that can be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrustError {
+    /// Nothing was found.
+    #[error("no certificate of the API server was found: give a kubeconfig, or `caBundle`")]
+    Nothing,
+    /// What was shown is not pinned.
+    #[error("the API server showed a certificate that nobody vouches for: give its pin, a kubeconfig, or `caBundle`")]
+    NotPinned,
+    /// No certificate that was shown has the pin.
+    #[error("no certificate that the API server showed has the pin `{0}`")]
+    OtherPin(String),
+    /// The pin is none.
+    #[error("`{0}` is no pin: `sha256:` and 64 hexadecimal digits")]
+    BadPin(String),
+}
+
+/// The certificates to trust, base64 of PEM, and where they came from.
+pub fn certificates(offered: &Offered, pin: Option<&str>) -> Result<(String, Place), TrustError> {
+    if let Some(pin) = pin {
+        let digits = pin
+            .strip_prefix("sha256:")
+            .filter(|digits| digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        let digits = digits.ok_or_else(|| TrustError::BadPin(pin.to_owned()))?.to_ascii_lowercase();
+        let pinned = offered.shown.iter().find(|pem| fingerprint(pem).as_deref() == Some(&digits));
+        if let Some(pem) = pinned {
+            return Ok((to_base64(pem), Place::Call(format!("TLS handshake, pin {pin}"))));
+        }
+        if offered.kubeconfig.is_none() {
+            return Err(TrustError::OtherPin(pin.to_owned()));
+        }
+    }
+    match (&offered.kubeconfig, offered.shown.is_empty()) {
+        (Some(data), _) => Ok((data.clone(), Place::Call("kubeconfig certificate-authority-data".to_owned()))),
+        (None, true) => Err(TrustError::Nothing),
+        (None, false) => Err(TrustError::NotPinned),
+    }
+}
+
+/// SHA-256 of a PEM certificate's content, in hexadecimal.
+pub fn fingerprint(pem: &str) -> Option<String> {
+    let (_, rest) = pem.split_once("-----BEGIN CERTIFICATE-----")?;
+    let (body, _) = rest.split_once("-----END CERTIFICATE-----")?;
+    let body: String = body.chars().filter(|c| !c.is_whitespace()).collect();
+    let bytes = from_base64(&body).ok()?;
+    Some(Sha256::digest(&bytes).iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEM: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
+
+    fn shown() -> Offered {
+        Offered { kubeconfig: None, shown: vec![PEM.to_owned()] }
+    }
+
+    #[test]
+    fn a_certificate_that_was_only_shown_needs_its_pin() {
+        assert_eq!(certificates(&shown(), None), Err(TrustError::NotPinned));
+        let pin = format!("sha256:{}", fingerprint(PEM).unwrap().to_uppercase());
+        let (data, place) = certificates(&shown(), Some(&pin)).unwrap();
+        assert_eq!(data, to_base64(PEM));
+        assert!(place.to_string().starts_with("TLS handshake, pin"));
+        let other = format!("sha256:{}", "0".repeat(64));
+        assert_eq!(certificates(&shown(), Some(&other)), Err(TrustError::OtherPin(other)));
+        assert_eq!(certificates(&shown(), Some("x")), Err(TrustError::BadPin("x".to_owned())));
+    }
+
+    #[test]
+    fn a_kubeconfig_already_trusts_its_own() {
+        let offered = Offered { kubeconfig: Some("Q0E=".to_owned()), ..shown() };
+        assert_eq!(certificates(&offered, None).unwrap().0, "Q0E=");
+        assert_eq!(certificates(&Offered::default(), None), Err(TrustError::Nothing));
+    }
+
+    #[test]
+    fn the_fingerprint_is_that_of_the_bytes_inside() {
+        // SHA-256 of the single byte 0x30.
+        assert_eq!(fingerprint(PEM).unwrap(), "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9");
+        assert_eq!(fingerprint("x"), None);
+    }
+}
