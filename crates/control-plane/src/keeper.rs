@@ -112,7 +112,12 @@ impl Process {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
         // The name stands in brackets and may hold anything; the state follows the last of them.
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+        state.is_some_and(|state| !matches!(state, 'Z' | 'X') || self.threads() > 1)
+    }
+
+    /// The first thread of a killed process is dead before the others: as long as one is left, so are its files and its ports.
+    fn threads(self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.id())).map_or(0, Iterator::count)
     }
 
     pub(crate) fn kill(self) {
