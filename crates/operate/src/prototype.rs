@@ -177,3 +177,42 @@ fn trimmed(entries: &[Entry]) -> Vec<Entry> {
     let gone = &runs[..runs.len().saturating_sub(KEPT_RUNS - 1)];
     entries.iter().filter(|entry| !gone.contains(&&entry.run)).cloned().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use kiln_cloud::ErrorClass;
+    use kiln_prototype::journal::{Outcome, StepFailure};
+    use kiln_prototype::step::Step;
+
+    use super::*;
+
+    fn entries(runs: usize) -> Vec<Entry> {
+        let failure = StepFailure::new(ErrorClass::Quota, "no quota");
+        let golden = include_str!("../../prototype/tests/engine/golden.jsonl");
+        let opened: Entry = golden.lines().find_map(|line| serde_json::from_str(line).ok()).unwrap();
+        assert!(matches!(opened.event, Event::Opened { .. }), "{opened:?}");
+        let one = |number: usize| {
+            let run: RunId = format!("r{number}").parse().unwrap();
+            let outcome = Outcome::Failed { step: Step::Gallery, failure: failure.clone() };
+            let closed = Entry { run: run.clone(), at: opened.at, event: Event::Closed { outcome } };
+            [Entry { run, ..opened.clone() }, closed]
+        };
+        (0..runs).flat_map(one).collect()
+    }
+
+    #[test]
+    fn the_journal_keeps_the_last_runs_and_has_room_for_one_more() {
+        assert_eq!(trimmed(&entries(KEPT_RUNS - 1)).len(), 2 * (KEPT_RUNS - 1));
+        let kept = trimmed(&entries(KEPT_RUNS + 5));
+        assert_eq!(kept.len(), 2 * (KEPT_RUNS - 1));
+        assert_eq!(kept.last().unwrap().run.as_str(), format!("r{}", KEPT_RUNS + 4));
+        assert!(Run::replay(&kept).is_ok(), "no entry is left of a run that is gone");
+    }
+
+    #[test]
+    fn a_holder_is_told_by_who_it_is_whatever_that_is_written_like() {
+        let holder = |who: &str| holder(who, &"r1".parse().unwrap()).to_string();
+        assert_eq!(holder("alice@host.example"), "alice-host.example/r1");
+        assert_eq!(holder(&"ü".repeat(200)).len(), 64 + "/r1".len());
+    }
+}

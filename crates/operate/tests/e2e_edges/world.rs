@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use kiln_azure::arm::{Jitter, Scope};
@@ -13,7 +12,7 @@ use kiln_azure::wire::Recorder;
 use kiln_azure::{Azure, AzureOptions};
 use kiln_cloud::{ImageSource, Pool, PoolName, SecretText};
 use kiln_cluster::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, Spread, WallClock};
-use kiln_operate::{Context, News, Request, Silent, Stop, Watcher, Wish};
+use kiln_operate::{Context, Request, Silent, Stop, Watcher, Wish};
 use kiln_sim::{FaultPlan, MachineView, Options, PoolSpec, Sim, Speed, WorldSpec};
 use kiln_sim_kube::Server;
 use kiln_sim_kube::kubelet::{Kubelets, furnish};
@@ -112,10 +111,6 @@ impl Drop for World {
 }
 
 impl World {
-    pub(crate) fn pool_name(&self) -> PoolName {
-        POOL.parse().unwrap()
-    }
-
     /// So many days later, and everybody is Ready again. Nobody waits through the days: a kubelet's turn each second would.
     pub(crate) async fn days_later(&self, days: i64) {
         self.shift.fetch_add(days, Ordering::Relaxed);
@@ -190,8 +185,12 @@ impl World {
 
     pub(crate) async fn pool(&self) -> Pool {
         use kiln_cloud::Factory;
-        self.azure().describe_pool(&self.pool_name()).await.unwrap()
+        self.azure().describe_pool(&pool_name()).await.unwrap()
     }
+}
+
+pub(crate) fn pool_name() -> PoolName {
+    POOL.parse().unwrap()
 }
 
 pub(crate) fn node(number: u32) -> NodeName {
@@ -200,16 +199,6 @@ pub(crate) fn node(number: u32) -> NodeName {
 
 pub(crate) fn request(number: u32) -> Request {
     Request { node: node(number), wish: Wish::default() }
-}
-
-/// Prints what is told, for whoever looks at a failing test.
-pub(crate) struct Loud(pub(crate) Instant);
-
-impl Watcher for Loud {
-    fn told(&self, news: News) -> BoxFuture<'_, ()> {
-        println!("{:>8.1} {:?}", self.0.elapsed().as_secs_f64(), news.what);
-        Box::pin(std::future::ready(()))
-    }
 }
 
 /// The version that an instance runs.

@@ -12,7 +12,7 @@ use kiln_prototype::step::Step;
 use kiln_sim::Speed;
 use std::sync::Mutex;
 
-use crate::world::{Made, World, node, request, version_of};
+use crate::world::{Made, World, node, pool_name, request, version_of};
 
 /// When each step was begun and recorded as done.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Watcher for Times {
 }
 
 fn line_of(world: &World) -> kiln_cloud::LineName {
-    names::line(&world.sim.spec().resource_group, &world.pool_name()).unwrap()
+    names::line(&world.sim.spec().resource_group, &pool_name()).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,7 +66,7 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     assert!(first.original, "the recipe before the first run is kept");
 
     // Whoever scales out gets a clone that joins by itself.
-    world.sim.scale(&world.pool_name().to_string(), 4).unwrap();
+    world.sim.scale(&pool_name().to_string(), 4).unwrap();
     world.until_ready().await;
     let clone = world.machines().into_iter().find(|machine| machine.computer_name == node(3).to_string()).unwrap();
     assert!(clone.image.as_deref().unwrap().ends_with("/2026.11.15"), "{:?}", clone.image);
@@ -87,7 +87,7 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     assert!(state.outcomes.iter().all(|outcome| matches!(outcome, Some(Outcome::Completed { .. }))));
     let images: Vec<_> = {
         use kiln_cloud::Factory;
-        world.azure().instances(&world.pool_name()).await.unwrap().iter().map(|i| version_of(&i.runs)).collect()
+        world.azure().instances(&pool_name()).await.unwrap().iter().map(|i| version_of(&i.runs)).collect()
     };
     assert_eq!(images.iter().filter(|image| image.as_deref() == Some("2026.11.16")).count(), 2, "{images:?}");
 }

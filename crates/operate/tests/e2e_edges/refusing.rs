@@ -8,7 +8,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::world::{Made, World, node, request};
+use crate::world::{Made, World, node, pool_name, request};
 
 fn instant() -> Made {
     Made { speed: Speed::Instant, ..Made::new() }
@@ -82,7 +82,7 @@ async fn a_pool_of_one_a_missing_permission_and_our_own_node_are_refused() {
     made.spec.pools[0].capacity = 2;
     let world = made.start().await;
     world.sim.delete_machine(node(0).as_str()).unwrap();
-    world.sim.scale(world.pool_name().as_str(), 1).unwrap();
+    world.sim.scale(pool_name().as_str(), 1).unwrap();
     assert_refused(&world, "has one node").await;
 
     let mut made = instant();

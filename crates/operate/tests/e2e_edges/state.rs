@@ -9,7 +9,7 @@ use kiln_prototype::names;
 use kube::api::ListParams;
 use kube::{Api, Client};
 
-use crate::world::World;
+use crate::world::{World, pool_name};
 
 /// What is there.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,7 +121,7 @@ impl World {
 
     /// How each run of the journal ended.
     pub(crate) async fn outcomes(&self) -> Vec<Option<Outcome>> {
-        let runs = self.quiet().runs(&self.pool_name()).await.unwrap();
+        let runs = self.quiet().runs(&pool_name()).await.unwrap();
         runs.into_iter().map(|run| run.closed.map(|(_, outcome)| outcome)).collect()
     }
 }

@@ -5,8 +5,8 @@ use kiln_operate::{Ending, Stop, resume, update};
 use kiln_prototype::step::{Held, Step};
 use kiln_sim::Speed;
 
-use crate::crash::HoldAt;
-use crate::world::{Made, World, node, request};
+use crate::hold::HoldAt;
+use crate::world::{Made, World, node, pool_name, request};
 
 const SET: &str = "Microsoft.Compute/virtualMachineScaleSets";
 const GALLERY: &str = "Microsoft.Compute/galleries";
@@ -89,7 +89,7 @@ async fn a_donor_that_does_not_start_is_stuck_with_advice_and_a_resume_after_men
     assert!(stuck.held.contains(&Held::Power) && stuck.held.contains(&Held::Node), "{:?}", stuck.held);
     assert!(stuck.advice.contains("az vmss start") && stuck.reason.contains("AllocationFailed"), "{stuck:?}");
     assert_eq!(world.state().await.holder, "", "the lease is free for whoever resumes");
-    let report = Box::pin(resume(&world.quiet(), &world.pool_name())).await.unwrap();
+    let report = Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap();
     assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
     world.state().await.assert_nothing_held();
 }
@@ -188,10 +188,7 @@ async fn a_scale_set_that_somebody_changes_between_reading_and_writing_keeps_the
         let running = Box::pin(update(&context, &asked));
         let changing = async {
             hold.reached().await;
-            world
-                .sim
-                .change_scale_set(world.pool_name().as_str(), &serde_json::json!({"tags": {"theirs": "kept"}}))
-                .unwrap();
+            world.sim.change_scale_set(pool_name().as_str(), &serde_json::json!({"tags": {"theirs": "kept"}})).unwrap();
             hold.let_go();
         };
         let (report, ()) = tokio::join!(running, changing);
@@ -238,7 +235,7 @@ async fn a_run_that_is_told_to_stop_gives_back_before_the_copy_and_stays_open_af
         let state = world.state().await;
         assert_eq!(matches!(ending, Ending::Stopped { .. }), open, "{ending}");
         if open {
-            let report = Box::pin(resume(&world.quiet(), &world.pool_name())).await.unwrap();
+            let report = Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap();
             assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
             world.state().await.assert_nothing_held();
         } else {

@@ -3,6 +3,7 @@
 mod clones;
 mod crash;
 mod failing;
+mod hold;
 mod life;
 mod refusing;
 mod state;
