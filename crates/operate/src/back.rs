@@ -39,6 +39,9 @@ pub struct BackReport {
     pub pool: PoolName,
     /// Whether it was done.
     pub done: bool,
+    /// A run that is open, and the version that it would give to new nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_run: Option<String>,
     /// What was decided.
     #[serde(flatten)]
     pub back: Back,
@@ -69,8 +72,13 @@ pub async fn rollback<F: Factory>(context: &Context<F>, request: &BackRequest) -
         original_saved: saved.is_some(),
     };
     let back = decide(&ask, place)?;
+    let runs = context.runs(&pool).await?;
+    let open_run = runs
+        .last()
+        .filter(|run| run.closed.is_none())
+        .map(|run| format!("run {} is open and would give {} to new nodes", run.id, run.header.version));
     if request.dry_run {
-        return Ok(BackReport { pool, done: false, back });
+        return Ok(BackReport { pool, done: false, open_run, back });
     }
     for write in &back.writes {
         context.tell(&pool, None, Happening::Note(describe(write))).await;
@@ -94,7 +102,7 @@ pub async fn rollback<F: Factory>(context: &Context<F>, request: &BackRequest) -
             }
         }
     }
-    Ok(BackReport { pool, done: true, back })
+    Ok(BackReport { pool, done: true, open_run, back })
 }
 
 /// Lets automatic runs go on. What was bad stays remembered.
@@ -155,7 +163,7 @@ fn describe(write: &Write) -> String {
 
 impl fmt::Display for BackReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pool, done, back } = self;
+        let Self { pool, done, open_run, back } = self;
         let bad: Vec<String> = back.bad.iter().map(ToString::to_string).collect();
         let then = if back.then == "original" { "the recipe before the first run" } else { &back.then };
         if *done {
@@ -167,6 +175,9 @@ impl fmt::Display for BackReport {
             }
         }
         writeln!(f, "{}", back.hold)?;
+        if let Some(run) = open_run {
+            writeln!(f, "{run}; if that has the same fault, stop it, or roll back again once it is done")?;
+        }
         if back.running.is_empty() {
             return writeln!(f, "no node runs what was taken back");
         }

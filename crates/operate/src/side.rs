@@ -146,7 +146,7 @@ impl<F: Factory> Context<F> {
         let line = line.map_err(Error::cloud(format!("read the image definition of `{name}`")))?;
         let versions = versions.map_err(Error::cloud(format!("list the versions of `{name}`")))?;
         let instances = instances.map_err(Error::cloud(format!("list the instances of `{name}`")))?;
-        Ok(Reading { line_name, line, versions, instances, pool })
+        Ok(Reading { pool, line_name, line, versions, instances })
     }
 
     /// The line that the pool's recipe names if it is one of ours, else the one that the first run makes.

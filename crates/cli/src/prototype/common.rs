@@ -13,10 +13,10 @@ pub(crate) const AZURE_JSON: &str = "/etc/kubernetes/azure.json";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
-    /// Resource group of the scale sets [env: AZURE_RESOURCE_GROUP]
+    /// Resource group of the scale sets [env: `AZURE_RESOURCE_GROUP`]
     #[arg(short = 'g', long, value_name = "NAME", global = true, help_heading = "Azure")]
     pub(crate) resource_group: Option<String>,
-    /// Subscription of the resource group, a GUID [env: AZURE_SUBSCRIPTION_ID]
+    /// Subscription of the resource group, a GUID [env: `AZURE_SUBSCRIPTION_ID`]
     #[arg(short = 's', long, value_name = "GUID", global = true, help_heading = "Azure")]
     pub(crate) subscription: Option<Subscription>,
     /// Run as a pod: the pod's service account, and azure.json or workload identity
@@ -35,7 +35,7 @@ pub(crate) struct Common {
     /// Context of the kubeconfig
     #[arg(long, value_name = "NAME", global = true, help_heading = "Kubernetes")]
     pub(crate) context: Option<String>,
-    /// Namespace of lease, journal and saved recipe [env: POD_NAMESPACE] [default: default]
+    /// Namespace of lease, journal and saved recipe [env: `POD_NAMESPACE`] [default: default]
     #[arg(long, value_name = "NAME", global = true, help_heading = "Kubernetes")]
     pub(crate) namespace: Option<Namespace>,
 

@@ -176,7 +176,7 @@ async fn from_file(
 
 /// Numbers that spread the retries of many clients: they need to differ between processes, nothing else.
 fn spread(seed: Timestamp) -> impl Fn() -> f64 + Send + Sync + 'static {
-    let state = AtomicU64::new(seed.as_nanosecond().unsigned_abs() as u64 ^ u64::from(std::process::id()) << 32);
+    let state = AtomicU64::new(seed.as_microsecond().unsigned_abs() ^ (u64::from(std::process::id()) << 32));
     move || {
         // splitmix64
         let mut z = state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -68,8 +68,8 @@ impl Speaker {
             Form::Log { prefix, timestamps } => {
                 let at = timestamps.then(|| stamp(self.now.as_ref()()));
                 let fields = at.into_iter().chain(prefix.as_ref().map(ToString::to_string));
-                let before: String = fields.map(|field| format!("{field}\t")).collect();
-                write_line(&format!("{before}{level}: {text}"));
+                let line: Vec<String> = fields.chain([format!("{level}: {text}")]).collect();
+                write_line(&line.join("\t"));
             }
             Form::Lines => write_line(text),
             Form::Live(bar) => bar.suspend(|| write_line(text)),

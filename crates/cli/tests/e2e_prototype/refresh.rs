@@ -44,3 +44,18 @@ fn a_budget_stops_the_refresh_and_the_node_is_given_back() {
     let status = world.ends(0, &["status", "--output", "json"]).json();
     assert_eq!(status["pools"][0]["runs"], json!([{"image": "2026.11.16", "instances": 3, "bad": false}]), "{status}");
 }
+
+#[test]
+fn a_refresh_that_was_killed_goes_on_to_the_size_that_the_pool_had() {
+    let world = World::instant(SMALL);
+    world.ends(0, &["update", "--target-node", &World::donor()]);
+    let first = world.begin(&["refresh"]);
+    world.until("one node more is there", || world.nodes().len() == 4);
+    first.kill();
+    let again = world.ends(0, &["refresh"]);
+    assert!(again.stderr.contains("goes on with a refresh to 3 nodes"), "{again}");
+    let status = world.ends(0, &["status", "--output", "json"]).json();
+    assert_eq!(status["pools"][0]["runs"], json!([{"image": "2026.11.16", "instances": 3, "bad": false}]), "{status}");
+    world.until("three nodes are left", || world.nodes().len() == 3);
+    world.nodes().iter().for_each(|node| world.is_free(node.metadata.name.as_deref().expect("a name")));
+}
