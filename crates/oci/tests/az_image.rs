@@ -1,10 +1,12 @@
-//! The real static binary in an image: compiled for real, twice, and started where there is nothing else.
+//! The real static binary in an image: compiled for real, put together twice, and taken apart by a reader that is not ours.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
+use testkit::{Part, require, run};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
@@ -44,4 +46,46 @@ fn the_real_binary_is_static_and_its_image_has_one_digest() {
     assert_eq!(line(&again, "digest"), line(&report, "digest"));
     let tar = |name: &str| fs::read(folder.path().join(name).join("kiln.tar")).unwrap();
     assert!(tar("one") == tar("two"), "the archives differ");
+
+    let unpacked = umoci(&folder.path().join("one/oci"), &folder.path().join("bundle"));
+    assert!(fs::read(unpacked.join("usr/local/bin/kiln")).unwrap() == bytes, "the reader sees another binary");
+    let roots = fs::read_to_string(unpacked.join("etc/ssl/certs/ca-certificates.crt")).unwrap();
+    assert_eq!(roots, oci::bundle());
+}
+
+/// Lets umoci, which checks each digest on its way, unpack an image; returns the root of its files.
+fn umoci(layout: &Path, bundle: &Path) -> PathBuf {
+    let mut command = Command::new(require(Part::Umoci));
+    let image = format!("{}:{}", layout.display(), env!("CARGO_PKG_VERSION"));
+    command.args(["unpack", "--rootless", "--image", &image]).arg(bundle);
+    let _ = run(command, Duration::from_mins(2)).success();
+    let config: serde_json::Value = serde_json::from_slice(&fs::read(bundle.join("config.json")).unwrap()).unwrap();
+    assert_eq!(config["process"]["args"], serde_json::json!(["/usr/local/bin/kiln"]));
+    bundle.join("rootfs")
+}
+
+#[test]
+fn a_damaged_image_is_not_unpacked_by_the_reader() {
+    let folder = TempDir::new().unwrap();
+    let binary = folder.path().join("kiln");
+    let mut header = vec![0; 64];
+    header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    fs::write(&binary, &header).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_image"));
+    command.arg("--binary").arg(&binary).arg("--output").arg(folder.path().join("out"));
+    assert!(command.output().unwrap().status.success());
+    let layout = folder.path().join("out/oci");
+    let whole = umoci(&layout, &folder.path().join("whole"));
+    assert_eq!(fs::read(whole.join("usr/local/bin/kiln")).unwrap(), header);
+
+    let blobs = fs::read_dir(layout.join("blobs/sha256")).unwrap().map(|entry| entry.unwrap().path());
+    let layer = blobs.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&layer).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&layer, bytes).unwrap();
+    let mut command = Command::new(require(Part::Umoci));
+    let image = format!("{}:{}", layout.display(), env!("CARGO_PKG_VERSION"));
+    command.args(["unpack", "--rootless", "--image", &image]).arg(folder.path().join("damaged"));
+    assert_ne!(run(command, Duration::from_mins(2)).code, Some(0));
 }

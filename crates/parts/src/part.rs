@@ -21,6 +21,8 @@ pub enum Part {
     KarpenterAzureCrds,
     /// Helm, which renders and installs charts.
     Helm,
+    /// umoci, which reads images that others made.
+    Umoci,
     /// The `az` command.
     AzureCli,
 }
@@ -99,13 +101,14 @@ const GO: &str = "1.26.6";
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::Kube,
         Self::KarpenterCrds,
         Self::KarpenterAzureCrds,
         Self::Helm,
+        Self::Umoci,
         Self::AzureCli,
     ];
 
@@ -118,6 +121,7 @@ impl Part {
             Self::KarpenterCrds => "karpenter",
             Self::KarpenterAzureCrds => "karpenter-azure",
             Self::Helm => "helm",
+            Self::Umoci => "umoci",
             Self::AzureCli => "az",
         }
     }
@@ -131,6 +135,7 @@ impl Part {
             Self::KarpenterCrds => "Karpenter's own CustomResourceDefinitions",
             Self::KarpenterAzureCrds => "the CustomResourceDefinition of Karpenter's provider for Azure",
             Self::Helm => "Helm, built from its Go module",
+            Self::Umoci => "umoci, a reader of OCI images, built from its Go module",
             Self::AzureCli => "the real az, in an environment of its own",
         }
     }
@@ -140,7 +145,7 @@ impl Part {
         match self {
             Self::CargoDeny => Tier::Fast,
             Self::PythonSdk | Self::Kube | Self::KarpenterCrds | Self::KarpenterAzureCrds | Self::Helm => Tier::Default,
-            Self::AzureCli => Tier::Full,
+            Self::Umoci | Self::AzureCli => Tier::Full,
         }
     }
 
@@ -186,6 +191,15 @@ impl Part {
                 variables: HELM_VARIABLES,
                 go: GO,
             },
+            Self::Umoci => Recipe::GoProgram {
+                module: [
+                    ("go.mod", include_str!("../../../tools/umoci/go.mod")),
+                    ("go.sum", include_str!("../../../tools/umoci/go.sum")),
+                ],
+                package: "github.com/opencontainers/umoci/cmd/umoci",
+                variables: &[],
+                go: GO,
+            },
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../tests/python/az-requirements.txt"),
                 proof: "azure.cli.core",
@@ -202,6 +216,7 @@ impl Part {
             Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
             Self::KarpenterAzureCrds => "crds/karpenter.azure.com_aksnodeclasses.yaml",
             Self::Helm => "bin/helm",
+            Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
         }
     }
@@ -270,7 +285,8 @@ mod tests {
     fn an_unknown_part_is_answered_with_the_known_ones() {
         assert_eq!("deny".parse(), Ok(Part::CargoDeny));
         let message = "hlem".parse::<Part>().unwrap_err().to_string();
-        assert_eq!(message, "no part is called `hlem`; the parts are: deny, python, kube, karpenter, helm, az");
+        let known = "deny, python, kube, karpenter, karpenter-azure, helm, umoci, az";
+        assert_eq!(message, format!("no part is called `hlem`; the parts are: {known}"));
     }
 
     #[test]
