@@ -23,6 +23,8 @@ pub enum Part {
     Helm,
     /// umoci, which reads images that others made.
     Umoci,
+    /// Debian's systemd-analyze.
+    SystemdAnalyze,
     /// The `az` command.
     AzureCli,
 }
@@ -66,6 +68,13 @@ pub enum Recipe {
         /// The Go to install when PATH has none that is new enough.
         go: &'static str,
     },
+    /// A program of a Debian package.
+    Debian {
+        /// The package.
+        package: &'static str,
+        /// The program.
+        program: &'static str,
+    },
     /// YAML files of a Go module that is only read.
     GoFiles {
         /// The module with its version.
@@ -101,13 +110,14 @@ const GO: &str = "1.26.6";
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::Kube,
         Self::KarpenterCrds,
         Self::KarpenterAzureCrds,
         Self::Helm,
+        Self::SystemdAnalyze,
         Self::Umoci,
         Self::AzureCli,
     ];
@@ -121,6 +131,7 @@ impl Part {
             Self::KarpenterCrds => "karpenter",
             Self::KarpenterAzureCrds => "karpenter-azure",
             Self::Helm => "helm",
+            Self::SystemdAnalyze => "systemd",
             Self::Umoci => "umoci",
             Self::AzureCli => "az",
         }
@@ -135,6 +146,7 @@ impl Part {
             Self::KarpenterCrds => "Karpenter's own CustomResourceDefinitions",
             Self::KarpenterAzureCrds => "the CustomResourceDefinition of Karpenter's provider for Azure",
             Self::Helm => "Helm, built from its Go module",
+            Self::SystemdAnalyze => "Debian's systemd-analyze, which ours is held against",
             Self::Umoci => "umoci, a reader of OCI images, built from its Go module",
             Self::AzureCli => "the real az, in an environment of its own",
         }
@@ -144,7 +156,12 @@ impl Part {
     pub fn tier(self) -> Tier {
         match self {
             Self::CargoDeny => Tier::Fast,
-            Self::PythonSdk | Self::Kube | Self::KarpenterCrds | Self::KarpenterAzureCrds | Self::Helm => Tier::Default,
+            Self::PythonSdk
+            | Self::Kube
+            | Self::KarpenterCrds
+            | Self::KarpenterAzureCrds
+            | Self::Helm
+            | Self::SystemdAnalyze => Tier::Default,
             Self::Umoci | Self::AzureCli => Tier::Full,
         }
     }
@@ -200,6 +217,7 @@ impl Part {
                 variables: &[],
                 go: GO,
             },
+            Self::SystemdAnalyze => Recipe::Debian { package: "systemd", program: "systemd-analyze" },
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../tests/python/az-requirements.txt"),
                 proof: "azure.cli.core",
@@ -216,6 +234,7 @@ impl Part {
             Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
             Self::KarpenterAzureCrds => "crds/karpenter.azure.com_aksnodeclasses.yaml",
             Self::Helm => "bin/helm",
+            Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
         }
@@ -285,7 +304,7 @@ mod tests {
     fn an_unknown_part_is_answered_with_the_known_ones() {
         assert_eq!("deny".parse(), Ok(Part::CargoDeny));
         let message = "hlem".parse::<Part>().unwrap_err().to_string();
-        let known = "deny, python, kube, karpenter, karpenter-azure, helm, umoci, az";
+        let known = "deny, python, kube, karpenter, karpenter-azure, helm, systemd, umoci, az";
         assert_eq!(message, format!("no part is called `hlem`; the parts are: {known}"));
     }
 

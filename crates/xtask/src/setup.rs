@@ -14,6 +14,7 @@ use parts::{Cache, KubePrograms, Part, Recipe};
 
 use crate::workspace::cargo;
 
+mod debian;
 mod go;
 mod go_files;
 mod go_program;
@@ -98,6 +99,7 @@ fn make(part: Part, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed
             go_program::make(&program, &compiler, &folder.join(part.program()), log, stop)?;
             go::forget(folder)
         }
+        Recipe::Debian { package, program } => debian::make(package, program, &folder.join(part.program()), log, stop),
         Recipe::GoFiles { module, sum, from, to, go } => {
             let compiler = go::find(go, go, folder, log, stop)?;
             go_files::make(&go_files::GoFiles { module, sum, from, to }, &compiler, folder)?;

@@ -10,7 +10,7 @@ use std::thread;
 use kiln_boot::{Boot, Unit, Usec};
 
 /// What the bus answers from.
-pub struct Fake {
+pub(crate) struct Fake {
     boot: Boot,
     /// Object path to unit.
     paths: HashMap<String, String>,
@@ -18,7 +18,7 @@ pub struct Fake {
 
 impl Fake {
     /// Serves a boot below a folder that is used as `XDG_RUNTIME_DIR`, for as long as the process lives.
-    pub fn serve(boot: Boot, folder: &Path) -> io::Result<()> {
+    pub(crate) fn serve(boot: Boot, folder: &Path) -> io::Result<()> {
         let place = folder.join("systemd");
         std::fs::create_dir_all(&place)?;
         let listener = UnixListener::bind(place.join("private"))?;

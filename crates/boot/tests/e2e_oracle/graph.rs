@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use kiln_boot::{Boot, Manager, Unit, UnitName, Usec};
 
 /// A small generator: the same seed gives the same boot everywhere.
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         // xorshift64*: good enough to choose by.
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -38,7 +38,7 @@ fn name(index: u64, dice: &mut Dice) -> String {
 }
 
 /// A boot of the user scope: PID 1's beginning is zero for the tool, and every time is at or after it.
-pub fn boot(seed: u64) -> Boot {
+pub(crate) fn boot(seed: u64) -> Boot {
     let mut dice = Dice::new(seed);
     let userspace = 1_000 + dice.below(5_000_000);
     let count = 2 + dice.below(24);
@@ -47,7 +47,7 @@ pub fn boot(seed: u64) -> Boot {
     let grain = [1, 1_000, 250_000, 1_000_000][usize::try_from(dice.below(4)).unwrap_or_default()];
     let length = 1 + dice.below(3) * 40_000_000 + dice.below(200_000_000);
     let finish = userspace + length;
-    let mut at = |dice: &mut Dice| userspace + dice.below(length * 5 / 4) / grain * grain;
+    let at = |dice: &mut Dice| userspace + dice.below(length * 5 / 4) / grain * grain;
     let mut units = BTreeMap::new();
     for (index, name) in names.iter().enumerate() {
         let activating = if dice.chance(10) { 0 } else { at(&mut dice) };
@@ -91,7 +91,7 @@ pub fn boot(seed: u64) -> Boot {
 }
 
 /// The same boot as the tool sees it in the user scope: counted from PID 1.
-pub fn from_pid_1(boot: &Boot) -> Boot {
+pub(crate) fn from_pid_1(boot: &Boot) -> Boot {
     let start = boot.userspace();
     let shift = |time: Option<Usec>| time.map(|time| if time > Usec::ZERO { time - start } else { time });
     let mut shifted = boot.clone();

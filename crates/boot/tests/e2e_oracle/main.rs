@@ -6,6 +6,7 @@ mod graph;
 use std::process::Command;
 
 use kiln_boot::{Boot, Usec};
+use parts::Part;
 use tempfile::TempDir;
 
 /// Boots that every run tries.
@@ -26,11 +27,11 @@ impl Tool {
     }
 
     fn run(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new("systemd-analyze");
+        let mut command = Command::new(testkit::require(Part::SystemdAnalyze));
         command.arg("--user").arg("--no-pager").args(arguments);
         command.env("XDG_RUNTIME_DIR", self.folder.path()).env("SYSTEMD_COLORS", "0").env("LC_ALL", "C.UTF-8");
         command.env_remove("DBUS_SESSION_BUS_ADDRESS");
-        let output = command.output().expect("systemd-analyze runs: it is in Debian's package `systemd`");
+        let output = command.output().expect("systemd-analyze runs");
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{arguments:?}: {errors}");
         String::from_utf8(output.stdout).expect("UTF-8")
@@ -73,7 +74,7 @@ fn a_boot_that_goes_on_is_refused_as_the_tool_refuses_it() {
     boot.manager.finish = Some(Usec::ZERO);
     assert!(kiln_boot::chain(&boot, "default.target", Usec::ZERO).is_err());
     let tool = Tool::new(&boot);
-    let mut command = Command::new("systemd-analyze");
+    let mut command = Command::new(testkit::require(Part::SystemdAnalyze));
     command.args(["--user", "critical-chain"]).env("XDG_RUNTIME_DIR", tool.folder.path());
     let output = command.output().expect("systemd-analyze runs");
     assert!(!output.status.success());
