@@ -18,7 +18,7 @@ fn with_a_workload_identity_the_run_fits_restricted_namespaces() {
     let place = Place::enforcing(shared(), "restricted");
     let release = release();
     let notes = place.install(&release, &[sets::update(), sets::identity()].concat()).success();
-    assert!(notes.stdout.contains("The pod fits PodSecurity `restricted`"), "{notes}");
+    assert!(notes.stdout.contains("The run's own pod fits PodSecurity `restricted`"), "{notes}");
     assert!(!notes.stderr.contains("would violate"), "{notes}");
     let pod = place.pod(&release);
     assert_eq!(pod["spec"]["securityContext"]["runAsUser"], 65532);
