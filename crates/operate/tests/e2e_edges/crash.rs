@@ -31,8 +31,8 @@ async fn finish(world: &World) -> Report {
     Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap()
 }
 
-async fn uncrashed(second: bool) -> (State, usize) {
-    let world = begun(second).await;
+async fn uncrashed() -> (State, usize) {
+    let world = instant().start().await;
     let (hold, report) = die_at(&world, usize::MAX).await;
     let report = report.unwrap();
     assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
@@ -41,22 +41,12 @@ async fn uncrashed(second: bool) -> (State, usize) {
     (state, usize::MAX - hold.left.load(Ordering::Relaxed))
 }
 
-/// A world in which nothing happened, or one with a first run of the day before.
-async fn begun(second: bool) -> World {
-    let world = instant().start().await;
-    if second {
-        let report = Box::pin(update(&world.quiet(), &request(2))).await.unwrap();
-        assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
-        world.days_later(1).await;
-    }
-    world
-}
-
-async fn matrix(second: bool) {
-    let (whole, points) = uncrashed(second).await;
+#[tokio::test(start_paused = true)]
+async fn a_first_run_that_dies_anywhere_is_finished_by_another_process() {
+    let (whole, points) = uncrashed().await;
     assert!(points > 60, "{points}");
     for point in 1..=points {
-        let world = begun(second).await;
+        let world = instant().start().await;
         let (hold, report) = die_at(&world, point).await;
         assert!(report.is_none(), "point {point} of {points} was not reached");
         let place = hold.where_held();
@@ -72,16 +62,6 @@ async fn matrix(second: bool) {
         state.assert_nothing_held();
         assert_eq!(state, whole, "{place}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_first_run_that_dies_anywhere_is_finished_by_another_process() {
-    matrix(false).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_second_run_that_dies_anywhere_is_finished_by_another_process() {
-    matrix(true).await;
 }
 
 #[tokio::test(start_paused = true)]
