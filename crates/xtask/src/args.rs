@@ -37,6 +37,7 @@ usage: cargo xtask <command>
                     karpenter  Karpenter's own CustomResourceDefinitions
                     karpenter-azure  the CustomResourceDefinition of Karpenter's provider for Azure
                     helm     Helm, built from its Go module
+                    systemd  Debian's systemd-analyze, which ours is held against
                     umoci    umoci, a reader of OCI images, built from its Go module
                     az       the real az, in an environment of its own (730 MB)
   floor           count the tests of each tier and write tests/floor.json

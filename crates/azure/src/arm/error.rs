@@ -118,6 +118,14 @@ pub enum Error {
         /// What changed.
         field: &'static str,
     },
+    /// A write ended well, and what it wrote is not there: it was lost, or the reading is older than the write.
+    #[error("{resource}: the write ended well, and `{field}` is what it was before")]
+    NotApplied {
+        /// The resource.
+        resource: String,
+        /// What did not change.
+        field: &'static str,
+    },
     /// Something else has the name of what was to be made.
     #[error("{resource}: {found} has this name and is not overwritten")]
     InTheWay {
@@ -150,6 +158,7 @@ impl FactoryError for Error {
             Self::InTheWay { .. } => ErrorClass::Precondition,
             Self::Login { .. } => ErrorClass::Authentication,
             Self::Failed { failure, .. } => failure.class,
+            Self::NotApplied { .. } => ErrorClass::Transient,
             Self::Refused { .. } | Self::ForeignUrl { .. } => ErrorClass::Refused,
             Self::Unreadable { .. } | Self::NotKept { .. } | Self::Lacks { .. } => ErrorClass::Unexpected,
             Self::Handle(_) | Self::Id(_) => ErrorClass::Invalid,

@@ -96,15 +96,20 @@ impl Azure {
         self.arm.settle(&handle).await?;
 
         let after = self.get_vm(&id, "userData").await?;
-        let not_kept = |field| Error::NotKept { resource: id.to_string(), field };
         if let Some(field) = before.differs_in(&after) {
-            return Err(not_kept(field));
+            return Err(Error::NotKept { resource: id.to_string(), field });
         }
-        if after.properties.user_data != user_data {
-            return Err(not_kept("properties.userData"));
+        let differs = |field, as_before| {
+            let resource = id.to_string();
+            if as_before { Error::NotApplied { resource, field } } else { Error::NotKept { resource, field } }
+        };
+        let (was, is) = (&before.properties, &after.properties);
+        if is.user_data != user_data {
+            return Err(differs("properties.userData", is.user_data == was.user_data));
         }
-        if after.properties.protection_policy.unwrap_or_default() != protection.unwrap_or_default() {
-            return Err(not_kept("properties.protectionPolicy"));
+        if is.protection_policy.unwrap_or_default() != protection.unwrap_or_default() {
+            let as_before = is.protection_policy.unwrap_or_default() == was.protection_policy.unwrap_or_default();
+            return Err(differs("properties.protectionPolicy", as_before));
         }
         self.get_instance(pool, instance).await
     }

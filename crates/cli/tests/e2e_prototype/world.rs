@@ -164,6 +164,18 @@ impl World {
         self.runtime.block_on(api.create(&kube::api::PostParams::default(), &object)).expect("created");
     }
 
+    /// Reads an object of the default namespace.
+    pub(crate) fn get<K>(&self, name: &str) -> K
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + serde::de::DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), "default");
+        self.runtime.block_on(api.get(name)).expect("an object")
+    }
+
     /// Tells the pool how many instances to have, as somebody else would.
     pub(crate) fn scale(&self, capacity: u32) {
         let key = |name: &str| self.sim.key(name).to_owned();

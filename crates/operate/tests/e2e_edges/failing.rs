@@ -94,27 +94,65 @@ async fn a_donor_that_does_not_start_is_stuck_with_advice_and_a_resume_after_men
     world.state().await.assert_nothing_held();
 }
 
+/// Steps whose requests a fault can hit.
+const HIT: [Step; 14] = [
+    Step::Claim,
+    Step::Gallery,
+    Step::Line,
+    Step::Protect,
+    Step::PowerOff,
+    Step::Capture,
+    Step::Start,
+    Step::Publish,
+    Step::DropCapture,
+    Step::Try,
+    Step::DropTrial,
+    Step::Include,
+    Step::Model,
+    Step::StripScripts,
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_write_or_a_token_that_expires_in_any_step_does_not_show_in_the_end() {
+    for kind in ["throttled-arm", "token-expires"] {
+        for step in HIT {
+            gets_over(&fault(kind, step, 1)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_gone_for_any_operation_does_not_show_in_the_end() {
+    for operation in 0..16 {
+        gets_over(&format!("{{kind: status-url-missing, type: operations, skip: {operation}}}")).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_reading_of_anything_does_not_show_in_the_end() {
+    let versions = format!("{GALLERY}/images/versions");
+    let images = format!("{GALLERY}/images");
+    let instances = format!("{SET}/virtualMachines");
+    for kind in [SET, &instances, "Microsoft.Compute/snapshots", GALLERY, &images, &versions] {
+        for reading in 0..4 {
+            gets_over(&format!("{{kind: stale-read, method: GET, type: {kind}, skip: {reading}}}")).await;
+        }
+    }
+}
+
+async fn gets_over(fault: &str) {
+    let world = instant(fault).start().await;
+    let ending = run(&world).await;
+    assert!(matches!(ending, Ending::Completed { .. }), "{fault}: {ending}");
+    world.state().await.assert_nothing_held();
+}
+
 #[tokio::test(start_paused = true)]
 async fn faults_that_pass_do_not_show_in_the_end() {
-    let steps = [
-        Step::Claim,
-        Step::Gallery,
-        Step::Line,
-        Step::PowerOff,
-        Step::Capture,
-        Step::Start,
-        Step::Publish,
-        Step::DropCapture,
-        Step::Try,
-        Step::DropTrial,
-        Step::Include,
-        Step::Model,
-        Step::StripScripts,
-    ];
     let kinds =
         ["applied-but-failed", "success-but-not-applied", "reset-after-processing", "preempted", "throttled-compute"];
     for kind in kinds {
-        for step in steps {
+        for step in HIT {
             let world = instant(&fault(kind, step, 1)).start().await;
             let mut ending = run(&world).await;
             // A creation is believed when Azure says that it is done. Where that is not so the next step fails, and the next run mends it.
