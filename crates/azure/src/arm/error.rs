@@ -154,11 +154,10 @@ impl FactoryError for Error {
     fn class(&self) -> ErrorClass {
         match self {
             Self::Answered { class, .. } => *class,
-            Self::Unanswered { .. } | Self::StillRunning { .. } => ErrorClass::Transient,
+            Self::Unanswered { .. } | Self::StillRunning { .. } | Self::NotApplied { .. } => ErrorClass::Transient,
             Self::InTheWay { .. } => ErrorClass::Precondition,
             Self::Login { .. } => ErrorClass::Authentication,
             Self::Failed { failure, .. } => failure.class,
-            Self::NotApplied { .. } => ErrorClass::Transient,
             Self::Refused { .. } | Self::ForeignUrl { .. } => ErrorClass::Refused,
             Self::Unreadable { .. } | Self::NotKept { .. } | Self::Lacks { .. } => ErrorClass::Unexpected,
             Self::Handle(_) | Self::Id(_) => ErrorClass::Invalid,

@@ -76,7 +76,7 @@ async fn a_put_that_changed_what_it_had_to_keep_is_an_error_that_names_it() {
         ("/properties/storageProfile/osDisk/managedDisk/id", json!("x"), "properties.storageProfile.osDisk"),
         ("/properties/networkProfile/networkInterfaces", json!([]), "properties.networkProfile"),
         ("/properties/userData", json!(null), "properties.userData"),
-        ("/properties/protectionPolicy", json!(null), "properties.protectionPolicy"),
+        ("/properties/protectionPolicy", json!({"protectFromScaleIn": true}), "properties.protectionPolicy"),
     ] {
         let mut after = instance(true);
         *after.pointer_mut(pointer).unwrap() = value;
@@ -84,6 +84,15 @@ async fn a_put_that_changed_what_it_had_to_keep_is_an_error_that_names_it() {
         assert!(matches!(&error, Error::NotKept { field, .. } if *field == named), "{pointer}: {error}");
         assert!(!error.retryable());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_put_that_ended_well_and_changed_nothing_is_worth_another_try() {
+    let mut after = instance(true);
+    after["properties"]["protectionPolicy"] = json!(null);
+    let error = protect(&after).await.1.unwrap_err();
+    let named = matches!(&error, Error::NotApplied { field, .. } if *field == "properties.protectionPolicy");
+    assert!(named && error.retryable(), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
