@@ -64,6 +64,16 @@ async fn a_pool_or_donor_that_does_not_fit_is_refused_and_nothing_is_touched() {
             instant().pool(|pool| drop(pool.tags.insert("aks-managed-poolName".to_owned(), "p".to_owned()))),
             "AKS manages",
         ),
+        (
+            instant().pool(properties(json!({"virtualMachineProfile": {"storageProfile": {"osDisk": {
+                "createOption": "FromImage", "diffDiskSettings": {"option": "Local"},
+            }}}}))),
+            "ephemeral",
+        ),
+        (
+            instant().pool(|pool| drop(pool.node_labels.insert("kubernetes.io/os".to_owned(), "windows".to_owned()))),
+            "runs Windows",
+        ),
         (instant().pool(inside(|inside| inside.disk = Some(full))), "disk is free"),
         (instant().pool(inside(|inside| inside.fstab = Some("UUID=1 /data ext4 defaults 0 2\n".to_owned()))), "/data"),
         (instant().pool(inside(|inside| inside.static_addresses = Some(place("address 10.0.0.4")))), "/etc/x"),
