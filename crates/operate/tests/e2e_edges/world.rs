@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
-use kiln_azure::wire::Recorder;
+use kiln_azure::wire::{InProcess, Recorder};
 use kiln_azure::{Azure, AzureOptions};
 use kiln_cloud::{ImageSource, Pool, PoolName, SecretText};
 use kiln_cluster::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, Spread, WallClock};
@@ -21,7 +21,7 @@ use kube::{Api, Client};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::wire::{Front, Wire};
+use crate::wire::Wire;
 
 const ENDPOINT: &str = "https://sim.localhost:8443";
 pub(crate) const WALL: &str = "2026-11-15T12:00:00Z";
@@ -135,7 +135,9 @@ impl World {
             client_id: spec.clients[0].client_id.clone(),
             secret: SecretText::new(spec.clients[0].client_secret.clone()),
         });
-        let http: Arc<dyn azure_core::http::HttpClient> = Arc::new(Front(self.sim.clone()));
+        let sim = self.sim.clone();
+        let http: Arc<dyn azure_core::http::HttpClient> =
+            Arc::new(InProcess::new(move |asked| sim.arm(asked).answer()));
         let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
         let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();
         let recorder: Arc<dyn Recorder> = self.wire.clone();
