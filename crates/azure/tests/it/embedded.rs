@@ -2,16 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
-use azure_core::error::ErrorKind;
-use azure_core::http::headers::{HeaderName, HeaderValue, Headers};
-use azure_core::http::{AsyncRawResponse, HttpClient, Request, Url};
+use azure_core::http::{HttpClient, Url};
 use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
-use kiln_azure::wire::{Exchange, MetadataRoute, Recorder};
+use kiln_azure::wire::{Exchange, InProcess, MetadataRoute, Recorder};
 use kiln_azure::{Azure, AzureOptions};
 use kiln_cloud::{PoolName, SecretText};
-use kiln_sim::{FaultPlan, Options, Reply, Sim, Speed, WorldSpec};
+use kiln_sim::{FaultPlan, Options, Sim, Speed, WorldSpec};
 use serde_json::Value;
 use testkit::openapi::{Specs, specs};
 
@@ -25,47 +22,15 @@ const WITHOUT_SPEC: [&str; 3] = [
 ];
 
 /// ARM and Entra, without sockets.
-#[derive(Debug, Clone)]
-struct Front(Sim);
+fn front(sim: &Sim) -> Arc<dyn HttpClient> {
+    let sim = sim.clone();
+    Arc::new(InProcess::new(move |request| sim.arm(request).answer()))
+}
 
 /// The metadata service, without sockets.
-#[derive(Debug, Clone)]
-struct Metadata(Sim);
-
-#[async_trait]
-impl HttpClient for Front {
-    async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
-        answer(self.0.arm(translate(request)))
-    }
-}
-
-#[async_trait]
-impl HttpClient for Metadata {
-    async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
-        answer(self.0.imds(None, &translate(request)))
-    }
-}
-
-fn translate(request: &Request) -> http::Request<bytes::Bytes> {
-    let mut translated =
-        http::Request::builder().method(request.method().to_string().as_str()).uri(request.url().as_str());
-    for (name, value) in request.headers().iter() {
-        translated = translated.header(name.as_str(), value.as_str());
-    }
-    translated.body(request.body().into()).unwrap()
-}
-
-fn answer(reply: Reply) -> azure_core::Result<AsyncRawResponse> {
-    let Reply::Answer(answer) = reply else {
-        return Err(azure_core::Error::with_message(ErrorKind::Io, "connection reset by peer"));
-    };
-    let (parts, body) = answer.into_parts();
-    let mut headers = Headers::new();
-    for (name, value) in &parts.headers {
-        headers
-            .insert(HeaderName::from(name.as_str().to_owned()), HeaderValue::from(value.to_str().unwrap().to_owned()));
-    }
-    Ok(AsyncRawResponse::from_bytes(parts.status.as_u16().into(), headers, body))
+fn metadata(sim: &Sim) -> Arc<dyn HttpClient> {
+    let sim = sim.clone();
+    Arc::new(InProcess::new(move |request| sim.imds(None, &request).answer()))
 }
 
 /// Holds every exchange against the specifications, where they are there.
@@ -137,11 +102,7 @@ impl Embedded {
     pub(crate) fn http(&self) -> Arc<dyn HttpClient> {
         let spec = self.sim.spec();
         let base = Url::parse(&format!("http://imds.localhost/vm/{}000000", spec.pools[0].name)).unwrap();
-        Arc::new(MetadataRoute::new(
-            Arc::new(Front(self.sim.clone())),
-            Arc::new(Metadata(self.sim.clone())),
-            Some(base),
-        ))
+        Arc::new(MetadataRoute::new(front(&self.sim), metadata(&self.sim), Some(base)))
     }
 
     pub(crate) fn principal(&self) -> Identity {
