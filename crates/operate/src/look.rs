@@ -104,7 +104,7 @@ impl<F: Factory> Carrier<'_, F> {
     }
 
     /// Cordons the canary's node once it is there.
-    pub(crate) async fn cordon_canary(&self, name: &str) -> Result<Option<NodeSeen>, StepFailure> {
+    async fn cordon_canary(&self, name: &str) -> Result<Option<NodeSeen>, StepFailure> {
         let Ok(name) = name.parse::<NodeName>() else { return Ok(None) };
         match self.context.cluster.hold(&name, &self.owner, HoldWhat::CORDON).await {
             Ok(node) => Ok(Some(node)),

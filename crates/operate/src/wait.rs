@@ -24,9 +24,6 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(200);
 /// After this time an operation is not believed any more and the resource itself is read. Three times the longest that was seen of any.
 const OPERATION_PATIENCE: Duration = Duration::from_hours(6);
 
-/// How often the canary's node is looked for. It is cordoned this long after it registered, at the latest.
-const CANARY_LOOK: Duration = Duration::from_secs(1);
-
 impl<F: Factory> Carrier<'_, F> {
     pub(crate) async fn wait(&mut self, wait: Wait) -> Result<(), Error> {
         match wait {
@@ -122,13 +119,14 @@ impl<F: Factory> Carrier<'_, F> {
         }
         let Some(canary) = &self.canary else { return self.rest(pause).await };
         let watched = async {
-            while !matches!(self.cordon_canary(canary).await, Ok(Some(_))) {
-                sleep(CANARY_LOOK).await;
+            if let Ok(node) = canary.parse() {
+                let cluster = &self.context.cluster;
+                let born = cluster.cordon_at_birth(&node, &self.owner, pause).await;
+                if born.is_ok() && cluster.wait_ready(&node, &ReadyWhen::Now, pause).await.is_ok() {
+                    return;
+                }
             }
-            let Ok(node) = canary.parse() else { return };
-            if self.context.cluster.wait_ready(&node, &ReadyWhen::Now, pause).await.is_err() {
-                std::future::pending::<()>().await;
-            }
+            std::future::pending::<()>().await;
         };
         // In time or not, everything is read anew.
         let _ = timeout(pause, watched).await;
