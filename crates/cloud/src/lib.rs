@@ -31,7 +31,7 @@ pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Pr
 pub use name::{BadName, CaptureName, GalleryName, InstanceId, MachineName, PoolName};
 pub use operation::{Failure, OperationHandle, OperationState, Progress, Revision};
 pub use pool::{OperatingSystem, Orchestration, Plan, Pool, Provisioning, Tags, UpgradeMode};
-pub use recipe::{Extension, ImageSource, MarketplaceImage, Recipe, RecipeChange, SavedExtension};
+pub use recipe::{Extension, ImageSource, MarketplaceImage, NO_OP_CUSTOM_DATA, Recipe, RecipeChange, SavedExtension};
 pub use secret::SecretText;
 pub use trial::{BadTrial, TRIAL_TAG, Trial, TrialName};
 pub use version::{BadVersion, VersionNumber};

@@ -6,6 +6,9 @@ use crate::image::LineName;
 use crate::secret::SecretText;
 use crate::version::VersionNumber;
 
+/// Custom data that asks for nothing; kamino's. None at all would do the same on most images and fail on those that wait for some.
+pub const NO_OP_CUSTOM_DATA: &str = "#cloud-config\n";
+
 /// What can be read of a recipe. Custom data and protected settings never can.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {

@@ -25,9 +25,6 @@ pub const RECIPE_TAG: &str = "kiln-recipe";
 /// What [`RECIPE_TAG`] says then.
 pub const RECIPE_OF_IMAGE: &str = "image";
 
-/// Custom data that asks for nothing. kamino's.
-pub const NO_OP_CUSTOM_DATA: &str = "#cloud-config\n";
-
 /// The tag of a copy with the version that is made of it.
 pub const VERSION_TAG: &str = "kiln-version";
 

@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kiln_cloud::{Extension, TRIAL_TAG, Tags, Trial};
+use kiln_cloud::{Extension, NO_OP_CUSTOM_DATA, TRIAL_TAG, Tags, Trial};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::extension::ExtensionPut;
 use super::image_reference::ImageReference;
 use super::{Reference, or_default};
-
-/// Custom data that asks for nothing. None at all would do the same on most images and fail on those that wait for some.
-const NO_OP_CUSTOM_DATA: &str = "#cloud-config\n";
 
 /// What a trial takes over from a pool, and nothing else: no load balancer, no public address, no spare capacity, no policy that acts by itself.
 #[derive(Deserialize)]

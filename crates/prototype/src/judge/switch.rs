@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use kiln_cloud::{ErrorClass, ImageSource, Pool, RecipeChange, SecretText, Tags, VersionState};
+use kiln_cloud::{ErrorClass, ImageSource, NO_OP_CUSTOM_DATA, Pool, RecipeChange, SecretText, Tags, VersionState};
 
 use super::{Judged, PATIENCE, Verdict, in_stride, made, revision, tag, taken_over};
 use crate::action::Action;
 use crate::history::{MaxHistory, prune as keep, used};
 use crate::journal::{Memo, Run};
 use crate::latest::same_line;
-use crate::names::{NO_OP_CUSTOM_DATA, RECIPE_OF_IMAGE, RECIPE_TAG, RUN_TAG};
+use crate::names::{RECIPE_OF_IMAGE, RECIPE_TAG, RUN_TAG};
 use crate::observed::Observed;
 use crate::step::Step;
 
