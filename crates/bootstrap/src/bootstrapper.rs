@@ -3,6 +3,7 @@
 use kiln_contracts::{Secret, to_base64};
 
 use crate::derive::DeriveError;
+use crate::kind::{Place, Pointed};
 use crate::render;
 use crate::resolve::Resolved;
 
@@ -24,6 +25,29 @@ pub enum RenderError {
     /// The document cannot be.
     #[error("the NodeConfig of these inputs cannot be: {0}")]
     Config(#[from] kiln_api::Invalid),
+    /// A secret that somebody chose would go where none may be.
+    #[error(
+        "{}: `{field}` is a secret, and {target} may hold none: use a target that may, or leave it out",
+        Pointed(place)
+    )]
+    Secret {
+        /// The field.
+        field: String,
+        /// Where it stands.
+        place: Place,
+        /// The target.
+        target: &'static str,
+    },
+    /// The target cannot be made of this.
+    #[error("{target} is not made of {from}: {instead}")]
+    Target {
+        /// The target.
+        target: &'static str,
+        /// What there is.
+        from: &'static str,
+        /// What would do.
+        instead: &'static str,
+    },
     /// A value that is no base64 of a text.
     #[error("{field}: base64 of PEM is needed")]
     Certificate {

@@ -8,7 +8,7 @@ use kiln_contracts::nbv::rules;
 use kiln_contracts::{Arch, KubernetesVersion, from_base64};
 
 use crate::field::Field;
-use crate::kind::{Kind, Place};
+use crate::kind::{Kind, Place, Pointed};
 use crate::resolve::Resolved;
 
 /// A value that cannot be.
@@ -24,7 +24,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: `{}`: {}", self.place, self.field, self.reason)
+        write!(f, "{}: `{}`: {}", Pointed(&self.place), self.field, self.reason)
     }
 }
 

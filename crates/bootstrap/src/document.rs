@@ -139,7 +139,8 @@ impl Document {
     pub fn place(&self, path: &str) -> Place {
         match &self.origin {
             Origin::File(file) => {
-                Place::File { file: file.clone(), line: self.position(path).0, path: path.to_owned() }
+                let (line, column) = self.position(path);
+                Place::File { file: file.clone(), line, column, path: path.to_owned() }
             }
             Origin::Object(object) => Place::Object { object: object.clone(), path: path.to_owned() },
         }

@@ -68,6 +68,9 @@ pub enum Place {
         file: String,
         /// The line, from 1.
         line: u64,
+        /// The column, from 1.
+        #[serde(default)]
+        column: u64,
         /// The path inside.
         path: String,
     },
@@ -93,12 +96,25 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Program => f.write_str("kiln"),
-            Self::File { file, line, path } => write!(f, "{file}:{line} {path}"),
+            Self::File { file, line, path, .. } => write!(f, "{file}:{line} {path}"),
             Self::Object { object, path } => write!(f, "{object} {path}"),
             Self::Variable(name) => write!(f, "${name}"),
             Self::Call(call) => f.write_str(call),
             Self::Argument(argument) => f.write_str(argument),
             Self::Fields(fields) => f.write_str(&fields.join(", ")),
+        }
+    }
+}
+
+/// A place as an error names it: with the column, as editors jump to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pointed<'a>(pub(crate) &'a Place);
+
+impl fmt::Display for Pointed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Place::File { file, line, column, path } => write!(f, "{file}:{line}:{column}: at `{path}`"),
+            other => other.fmt(f),
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::field::{Field, UnknownField};
-use crate::kind::{Kind, Place};
+use crate::kind::{Kind, Place, Pointed};
 
 /// One value that a source gives a field.
 #[derive(Clone, PartialEq)]
@@ -37,7 +37,7 @@ pub struct Layer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssignmentError {
     /// No such field.
-    #[error("{place}: {source}")]
+    #[error("{}: {source}", Pointed(place))]
     Unknown {
         /// Where it stands.
         place: Place,
@@ -45,7 +45,7 @@ pub enum AssignmentError {
         source: UnknownField,
     },
     /// The field does not take values from this kind of source.
-    #[error("{place}: `{field}` cannot be set by {kind}: {}", allowed(field))]
+    #[error("{}: `{field}` cannot be set by {kind}: {}", Pointed(place), allowed(field))]
     Kind {
         /// The field.
         field: &'static str,
@@ -55,7 +55,7 @@ pub enum AssignmentError {
         place: Place,
     },
     /// The value has another form.
-    #[error("{place}: `{field}` is a {form}{}", if *form == "text" { "; a number needs quotes to be one" } else { "" })]
+    #[error("{}: `{field}` is a {form}{}", Pointed(place), if *form == "text" { "; a number needs quotes to be one" } else { "" })]
     Form {
         /// The field.
         field: &'static str,
@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn a_source_that_may_not_set_a_field_is_named_with_the_field_and_the_place() {
         let mut layer = Layer::new(Kind::NodePool);
-        let place = Place::File { file: "pool.yaml".to_owned(), line: 7, path: "x".to_owned() };
+        let place = Place::File { file: "pool.yaml".to_owned(), line: 7, column: 3, path: "x".to_owned() };
         let error = layer.set("tenantId", "t".into(), place.clone()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "pool.yaml:7 x: `tenantId` cannot be set by node pool: environment, settings may"
+            "pool.yaml:7:3: at `x`: `tenantId` cannot be set by node pool: environment, settings may"
         );
         let error = layer.set("KubeletFlags", "t".into(), place.clone()).unwrap_err();
         assert!(error.to_string().contains("it is computed from kubernetesVersion"));

@@ -7,18 +7,45 @@ use kiln_contracts::anc::{
     NetworkPlugin, NetworkPolicy, VmType,
 };
 use kiln_contracts::nbv::kubelet::PAUSE_IMAGE;
-use kiln_contracts::nbv::{Field, Variables, labels};
+use kiln_contracts::nbv::{Field, InputError, Inputs, Variables, labels};
 use kiln_contracts::{Secret, names::SubnetId};
 
 use crate::bootstrapper::RenderError;
 use crate::derive::DeriveError;
 use crate::resolve::Resolved;
 
+/// What the document has a place for and the variables have none.
+#[derive(Clone, Debug, Default)]
+struct Beside {
+    vm_size: String,
+    dns_service_ip: String,
+    streaming: bool,
+    local_dns: Option<LocalDnsProfile>,
+}
+
 /// The document, version `v1`: what the variables say, in the fields that it has for them.
 pub fn aks_node_config(inputs: &Resolved) -> Result<Configuration, RenderError> {
-    let variables = inputs.variables()?;
+    // Says what is missing by the names of the layers.
+    inputs.variables()?;
+    let beside = Beside {
+        vm_size: inputs.text("vmSize").to_owned(),
+        dns_service_ip: inputs.text("dnsServiceIp").to_owned(),
+        streaming: inputs.is_true("artifactStreaming"),
+        local_dns: Some(LocalDnsProfile { enable_local_dns: true, ..LocalDnsProfile::default() })
+            .filter(|_| inputs.text("localDnsMode") == "Required"),
+    };
+    document(&inputs.inputs()?, &beside)
+}
+
+/// The document of inputs that were resolved elsewhere.
+pub fn aks_node_config_from_values(flat: &Inputs) -> Result<Configuration, RenderError> {
+    let dns_service_ip = flat.kubelet_flags().map_err(DeriveError::from)?.remove("--cluster-dns").unwrap_or_default();
+    document(flat, &Beside { dns_service_ip, ..Beside::default() })
+}
+
+fn document(flat: &Inputs, beside: &Beside) -> Result<Configuration, RenderError> {
+    let variables = flat.variables().map_err(DeriveError::from)?;
     let text = |field: Field| variables.get(field).to_owned();
-    let flat = inputs.inputs()?;
     let all_labels = flat.labels.clone();
     Ok(Configuration {
         version: "v1".to_owned(),
@@ -32,7 +59,7 @@ pub fn aks_node_config(inputs: &Resolved) -> Result<Configuration, RenderError> 
             api_server_name: text(Field::APIServerName),
             ..ApiServerConfig::default()
         }),
-        cluster_config: Some(cluster(inputs, &variables)?),
+        cluster_config: Some(cluster(flat, beside, &variables)?),
         bootstrapping_config: Some(BootstrappingConfig {
             bootstrapping_auth_method: BootstrappingAuthMethod::BootstrapToken,
             cluster_join_method: ClusterJoinMethod::UseBootstrappingAuth,
@@ -82,7 +109,7 @@ pub fn aks_node_config(inputs: &Resolved) -> Result<Configuration, RenderError> 
         }),
         kubernetes_ca_cert: text(Field::KubeCACrt),
         kubernetes_version: text(Field::KubernetesVersion),
-        vm_size: inputs.text("vmSize").to_owned(),
+        vm_size: beside.vm_size.clone(),
         linux_admin_username: text(Field::AdminUsername),
         is_vhd: Some(variables.is_true(Field::IsVHD)),
         enable_ssh: Some(!variables.is_true(Field::DisableSSH)),
@@ -91,19 +118,15 @@ pub fn aks_node_config(inputs: &Resolved) -> Result<Configuration, RenderError> 
         custom_ca_certs: variables.certificates().to_vec(),
         outbound_command: text(Field::OutboundCommand),
         azure_private_registry_server: text(Field::AzurePrivateRegistryServer),
-        enable_artifact_streaming: inputs.is_true("artifactStreaming"),
+        enable_artifact_streaming: beside.streaming,
         needs_cgroupv2: Some(variables.is_true(Field::NeedsCgroupV2)),
-        local_dns_profile: Some(LocalDnsProfile { enable_local_dns: true, ..LocalDnsProfile::default() })
-            .filter(|_| inputs.text("localDnsMode") == "Required"),
+        local_dns_profile: beside.local_dns.clone(),
         ..Configuration::default()
     })
 }
 
-fn cluster(inputs: &Resolved, variables: &Variables) -> Result<ClusterConfig, RenderError> {
-    let subnet: SubnetId = inputs
-        .text("vnetSubnetId")
-        .parse()
-        .map_err(|bad| DeriveError::Input(kiln_contracts::nbv::InputError::Subnet(bad)))?;
+fn cluster(flat: &Inputs, beside: &Beside, variables: &Variables) -> Result<ClusterConfig, RenderError> {
+    let subnet: SubnetId = flat.subnet_id.parse().map_err(|bad| DeriveError::Input(InputError::Subnet(bad)))?;
     Ok(ClusterConfig {
         cluster_network_config: Some(ClusterNetworkConfig {
             vnet_name: subnet.network,
@@ -111,7 +134,7 @@ fn cluster(inputs: &Resolved, variables: &Variables) -> Result<ClusterConfig, Re
             subnet: subnet.subnet,
             security_group_name: variables.get(Field::NetworkSecurityGroup).to_owned(),
             route_table: variables.get(Field::RouteTable).to_owned(),
-            core_dns_service_ip: inputs.text("dnsServiceIp").to_owned(),
+            core_dns_service_ip: beside.dns_service_ip.clone(),
         }),
         load_balancer_config: Some(LoadBalancerConfig {
             load_balancer_sku: if variables.get(Field::LoadBalancerSKU).eq_ignore_ascii_case("basic") {

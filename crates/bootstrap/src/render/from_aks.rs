@@ -10,9 +10,11 @@ use kiln_contracts::sysctl;
 
 use super::node_config::{pem, taint};
 use crate::bootstrapper::RenderError;
+use crate::kind::Place;
 
 /// The document of this number. What the configuration holds of secrets stays behind: the document says where to get them.
 pub fn node_config_from_aks(config: &Configuration, generation: u64) -> Result<NodeConfig, RenderError> {
+    refuse_secrets(config)?;
     let mut document = NodeConfig::default();
     document.metadata.generation = generation;
     let network = config.network_config.clone().unwrap_or_default();
@@ -45,6 +47,30 @@ pub fn node_config_from_aks(config: &Configuration, generation: u64) -> Result<N
     };
     document.check()?;
     Ok(document)
+}
+
+/// What stands for "no secret" where a secret is expected: the word for managed identities, plain and as base64.
+const NO_SECRET: [&str; 3] = ["", "msi", "bXNp"];
+
+/// The token has its place in `credentialFrom`, and a proxy is looked at where it is written. Any other secret would be lost
+/// without a word.
+fn refuse_secrets(config: &Configuration) -> Result<(), RenderError> {
+    let principal = config.auth_config.as_ref().map(|auth| &auth.service_principal_secret);
+    let realm = config.custom_search_domain_config.as_ref().map(|search| &search.realm_password);
+    let key = config.kubelet_config.as_ref().map(|kubelet| &kubelet.kubelet_client_key);
+    let held = [
+        ("auth_config.service_principal_secret", principal),
+        ("custom_search_domain_config.realm_password", realm),
+        ("kubelet_config.kubelet_client_key", key),
+    ];
+    for (path, secret) in held {
+        if secret.is_some_and(|secret| !NO_SECRET.contains(&secret.expose())) {
+            let field = path.rsplit('.').next().unwrap_or(path).to_owned();
+            let place = Place::Fields(vec![path.to_owned()]);
+            return Err(RenderError::Secret { field, place, target: "a NodeConfig" });
+        }
+    }
+    Ok(())
 }
 
 fn admin(config: &Configuration) -> &str {

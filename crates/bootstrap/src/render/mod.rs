@@ -3,18 +3,21 @@
 mod aks_node_config;
 mod from_aks;
 mod kubeadm;
+mod material;
 mod node_config;
 
 use std::collections::BTreeMap;
 
 use kiln_contracts::{Secret, cloud_config};
 
-pub use aks_node_config::aks_node_config;
+pub use aks_node_config::{aks_node_config, aks_node_config_from_values};
 pub use from_aks::node_config_from_aks;
 pub use kubeadm::kubeadm_cloud_config;
+pub use material::Material;
 pub use node_config::node_config;
 
 use crate::bootstrapper::RenderError;
+use crate::drift::Record;
 use crate::resolve::Resolved;
 
 /// Something to render to.
@@ -34,11 +37,13 @@ pub enum Target {
     AksNodeConfigCustomData,
     /// `kubeadm join` as a cloud-config.
     Kubeadm,
+    /// What a node is made of, to ask for drift later. It holds no secret.
+    Record,
 }
 
 impl Target {
     /// All targets.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NodeConfig,
         Self::NbvScript,
         Self::AksNodeConfig,
@@ -46,6 +51,7 @@ impl Target {
         Self::CustomData,
         Self::AksNodeConfigCustomData,
         Self::Kubeadm,
+        Self::Record,
     ];
 
     /// The word for it.
@@ -58,12 +64,13 @@ impl Target {
             Self::CustomData => "custom-data",
             Self::AksNodeConfigCustomData => "aks-node-config-custom-data",
             Self::Kubeadm => "kubeadm",
+            Self::Record => "record",
         }
     }
 
     /// Whether what is rendered may hold secrets, and so must not be stored where others read.
     pub fn may_hold_secrets(self) -> bool {
-        self != Self::NodeConfig
+        !matches!(self, Self::NodeConfig | Self::Record)
     }
 }
 
@@ -80,6 +87,9 @@ pub fn render(inputs: &Resolved, target: Target) -> Result<Secret, RenderError> 
             cloud_config::node_controller(&aks_node_config(inputs)?.to_json(), &BTreeMap::new())?
         }
         Target::Kubeadm => kubeadm_cloud_config(inputs)?,
+        Target::Record => {
+            Secret::new(serde_json::to_string_pretty(&Record::of(inputs)?).expect("texts for names") + "\n")
+        }
     })
 }
 

@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 
 use crate::bootstrapper::RenderError;
 use crate::derive::DeriveError;
+use crate::field::Field;
+use crate::kind::Kind;
 use crate::resolve::Resolved;
 
 /// What the document cannot do without. The token is not among them: the document only says where the credential is.
@@ -26,6 +28,7 @@ pub fn node_config(inputs: &Resolved, generation: u64) -> Result<NodeConfig, Ren
     if !missing.is_empty() {
         return Err(DeriveError::Missing(missing).into());
     }
+    refuse_secrets(inputs)?;
     let mut config = NodeConfig::default();
     inputs.text("nodePoolName").clone_into(&mut config.metadata.name);
     config.metadata.generation = generation;
@@ -58,6 +61,23 @@ pub fn node_config(inputs: &Resolved, generation: u64) -> Result<NodeConfig, Ren
     };
     config.check()?;
     Ok(config)
+}
+
+/// The token has its place in `credentialFrom`, and a proxy is looked at where it is written. Any other secret that somebody chose
+/// would be lost without a word.
+fn refuse_secrets(inputs: &Resolved) -> Result<(), RenderError> {
+    for field in Field::all().iter().filter(|field| field.secret && field.config.is_none()) {
+        if let Some(value) = inputs.get(field.name).filter(|value| !matches!(value.kind, Kind::Hardcoded(_)))
+            && value.value.as_str() != Some("")
+        {
+            return Err(RenderError::Secret {
+                field: field.name.to_owned(),
+                place: value.place.clone(),
+                target: "a NodeConfig",
+            });
+        }
+    }
+    Ok(())
 }
 
 fn installs_gpu(inputs: &Resolved) -> bool {

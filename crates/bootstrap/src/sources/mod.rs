@@ -31,17 +31,56 @@ pub enum SourceError {
     /// It sets what it may not.
     #[error(transparent)]
     Assignment(#[from] AssignmentError),
+    /// An argument is no assignment.
+    #[error("the {} `--set` is not `name=value`", ordinal(*.number))]
+    Argument {
+        /// Which one, from 1.
+        number: usize,
+    },
+    /// More than one mistake.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<SourceError>),
+}
+
+impl SourceError {
+    /// Every single mistake.
+    pub fn each(&self) -> Vec<&Self> {
+        match self {
+            Self::Several(all) => all.iter().flat_map(Self::each).collect(),
+            one => vec![one],
+        }
+    }
+}
+
+fn ordinal(number: usize) -> String {
+    match number {
+        1 => "1st".to_owned(),
+        2 => "2nd".to_owned(),
+        3 => "3rd".to_owned(),
+        other => format!("{other}th"),
+    }
+}
+
+/// All mistakes at once: who mends a file wants to see them together.
+fn all_well(mut mistakes: Vec<SourceError>) -> Result<(), SourceError> {
+    match mistakes.len() {
+        0 => Ok(()),
+        1 => Err(mistakes.remove(0)),
+        _ => Err(SourceError::Several(mistakes)),
+    }
 }
 
 /// Adds what an object's annotations set.
 fn annotations(document: &Document, layer: &mut Layer) -> Result<(), SourceError> {
     let annotations = document.value().pointer("/metadata/annotations").and_then(Value::as_object);
+    let mut mistakes = Vec::new();
     for (key, value) in annotations.into_iter().flatten() {
         if let (Some(name), Some(text)) = (key.strip_prefix(ANNOTATION_PREFIX), value.as_str()) {
-            layer.set_text(name, text, document.place(&format!("metadata.annotations.{key}")))?;
+            let set = layer.set_text(name, text, document.place(&format!("metadata.annotations.{key}")));
+            mistakes.extend(set.err().map(SourceError::from));
         }
     }
-    Ok(())
+    all_well(mistakes)
 }
 
 /// Checks the kind of an object.

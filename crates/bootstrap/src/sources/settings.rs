@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::SourceError;
+use super::{SourceError, all_well};
 use crate::document::Document;
 use crate::kind::Kind;
 use crate::layer::Layer;
@@ -21,19 +21,22 @@ const NOT_OF_NODES: [&str; 1] = ["vmMemoryOverheadPercent"];
 /// The layer of a settings file.
 pub fn settings(document: &Document) -> Result<Layer, SourceError> {
     let mut layer = Layer::new(Kind::Settings);
+    let mut mistakes = Vec::new();
     let value = document.value();
     if value.get("kind").and_then(Value::as_str) == Some("ConfigMap") {
         for (key, value) in value.get("data").and_then(Value::as_object).into_iter().flatten() {
-            config_map_entry(document, key, value, &mut layer)?;
+            mistakes.extend(config_map_entry(document, key, value, &mut layer).err());
         }
-        return Ok(layer);
+    } else {
+        let Some(fields) = value.as_object() else {
+            return Err(document.wrong("", "settings are names with values").into());
+        };
+        for (name, value) in fields {
+            let set = layer.set(name, value.clone(), document.place(name));
+            mistakes.extend(set.err().map(SourceError::from));
+        }
     }
-    let Some(fields) = value.as_object() else {
-        return Err(document.wrong("", "settings are names with values").into());
-    };
-    for (name, value) in fields {
-        layer.set(name, value.clone(), document.place(name))?;
-    }
+    all_well(mistakes)?;
     Ok(layer)
 }
 
@@ -64,7 +67,7 @@ mod tests {
     fn a_plain_file_sets_fields_by_name_and_line() {
         let document = Document::read("s.yaml", "tenantId: t\nkubernetesVersion: 1.33.7\nDisableSSHx: true\n").unwrap();
         let error = settings(&document).unwrap_err().to_string();
-        assert_eq!(error, "s.yaml:3 DisableSSHx: there is no field `DisableSSHx`");
+        assert_eq!(error, "s.yaml:3:14: at `DisableSSHx`: there is no field `DisableSSHx`");
         let document =
             Document::read("s.yaml", "tenantId: no\nLoadBalancerSKU: Basic\nadditionalTags: {a: b}\n").unwrap();
         let layer = settings(&document).unwrap();
@@ -77,7 +80,7 @@ mod tests {
     fn digits_without_quotes_are_no_text_and_would_lose_their_zeros() {
         let document = Document::read("s.yaml", "clusterId: 04659330\n").unwrap();
         let error = settings(&document).unwrap_err().to_string();
-        assert_eq!(error, "s.yaml:1 clusterId: `clusterId` is a text; a number needs quotes to be one");
+        assert_eq!(error, "s.yaml:1:12: at `clusterId`: `clusterId` is a text; a number needs quotes to be one");
     }
 
     #[test]
