@@ -1,0 +1,3 @@
+//! kilnd: the node's daemon.
+
+fn main() {}
