@@ -4,6 +4,7 @@ mod access;
 mod captures;
 mod factory;
 mod instances;
+mod landscape;
 mod lines;
 mod machines;
 mod pools;

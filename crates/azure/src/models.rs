@@ -9,6 +9,7 @@ pub(crate) mod extension;
 pub(crate) mod gallery;
 pub(crate) mod image_reference;
 pub(crate) mod instance;
+pub(crate) mod landscape;
 pub(crate) mod line;
 pub(crate) mod machine;
 pub(crate) mod patch;

@@ -9,6 +9,7 @@ mod error;
 mod factory;
 mod image;
 mod instance;
+mod landscape;
 mod machines;
 mod name;
 mod operation;
@@ -27,6 +28,7 @@ pub use image::{
     SecurityType, Storage, VersionState,
 };
 pub use instance::{Instance, PowerDown, PowerState, Protection};
+pub use landscape::{Landscape, Network, Placement, Seen};
 pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Priority};
 pub use name::{BadName, CaptureName, GalleryName, InstanceId, MachineName, PoolName};
 pub use operation::{Failure, OperationHandle, OperationState, Progress, Revision};

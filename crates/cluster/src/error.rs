@@ -91,6 +91,14 @@ pub enum Error {
         /// What the client says.
         source: Box<kube::Error>,
     },
+    /// The server's certificates could not be seen.
+    #[error("TLS handshake with `{server}`: {source}")]
+    Handshake {
+        /// The server.
+        server: String,
+        /// What went wrong.
+        source: std::io::Error,
+    },
     /// The request could not be made, or the answer not be read.
     #[error("{what}: {source}")]
     Unreadable {

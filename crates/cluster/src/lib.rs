@@ -8,6 +8,7 @@ mod access;
 mod call;
 mod connect;
 pub mod drain;
+mod endpoint;
 mod error;
 mod event;
 mod facts;
@@ -19,11 +20,13 @@ mod node;
 mod original;
 pub mod rbac;
 mod rival;
+mod survey;
 mod task;
 
 pub use access::Access;
 pub use call::{Cluster, ClusterOptions, Spread, WallClock};
 pub use connect::connect;
+pub use endpoint::Endpoint;
 pub use error::{Answer, Error};
 pub use event::{EventKind, NodeEvent};
 pub use facts::FactsStore;
@@ -36,6 +39,7 @@ pub use node::{
 };
 pub use original::{Kept, OriginalRecipe, OriginalStore};
 pub use rival::{Rival, RivalKind};
+pub use survey::KarpenterKind;
 pub use task::{
     Inspector, PodInspector, RESULT_ANNOTATION, RESULT_KEY, RUN_ANNOTATION, SECRET_RESULT_ANNOTATION,
     SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, Task,

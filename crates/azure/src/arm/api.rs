@@ -9,8 +9,10 @@ pub(crate) enum Api {
     Gallery,
     /// Disks and snapshots.
     Disk,
-    /// Network interfaces.
+    /// Networks, security groups and network interfaces.
     Network,
+    /// Identities of machines.
+    Identity,
     /// What the caller may do.
     Authorization,
 }
@@ -23,6 +25,7 @@ impl Api {
             Self::Gallery => "2023-07-03",
             Self::Disk => "2023-10-02",
             Self::Network => "2023-09-01",
+            Self::Identity => "2023-01-31",
             Self::Authorization => "2022-04-01",
         }
     }

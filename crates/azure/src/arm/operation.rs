@@ -61,6 +61,7 @@ pub(crate) enum ApiName {
     Gallery,
     Disk,
     Network,
+    Identity,
     Authorization,
 }
 
@@ -71,6 +72,7 @@ impl From<Api> for ApiName {
             Api::Gallery => Self::Gallery,
             Api::Disk => Self::Disk,
             Api::Network => Self::Network,
+            Api::Identity => Self::Identity,
             Api::Authorization => Self::Authorization,
         }
     }
@@ -83,6 +85,7 @@ impl From<ApiName> for Api {
             ApiName::Gallery => Self::Gallery,
             ApiName::Disk => Self::Disk,
             ApiName::Network => Self::Network,
+            ApiName::Identity => Self::Identity,
             ApiName::Authorization => Self::Authorization,
         }
     }
