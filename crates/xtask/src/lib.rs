@@ -5,6 +5,7 @@ pub mod args;
 pub mod floor;
 pub mod image;
 pub mod kube;
+pub mod lanes;
 pub mod process;
 pub mod report;
 pub mod rings;

@@ -26,8 +26,20 @@ pub struct Binary {
 }
 
 impl Binary {
-    fn new(name: &str) -> Self {
+    /// One that has not said anything yet.
+    pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), passed: 0, failed: 0, ignored: 0, output: Vec::new(), reported: false }
+    }
+
+    /// Takes in the next line that it printed.
+    pub fn line(&mut self, line: &str) {
+        if let Some([passed, failed, ignored]) = result(line) {
+            self.passed += passed;
+            self.failed += failed;
+            self.ignored += ignored;
+            self.reported = true;
+        }
+        self.output.push(line.to_owned());
     }
 
     /// It ended without a result line: killed by a signal, aborted, or with a harness of its own.
@@ -54,13 +66,7 @@ impl Tally {
             self.reruns.push(selection);
         }
         if let Some(binary) = self.binaries.last_mut() {
-            if let Some([passed, failed, ignored]) = result(line) {
-                binary.passed += passed;
-                binary.failed += failed;
-                binary.ignored += ignored;
-                binary.reported = true;
-            }
-            binary.output.push(line.to_owned());
+            binary.line(line);
         }
         false
     }

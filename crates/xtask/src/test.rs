@@ -9,6 +9,7 @@ use std::time::Duration;
 use parts::{Cache, Part, SESSION_LOCK, Tier};
 
 use crate::floor;
+use crate::lanes;
 use crate::process::{self, Ending};
 use crate::report::{Report, Trouble};
 use crate::select::{self, words};
@@ -16,6 +17,9 @@ use crate::setup::{Background, Outcome};
 use crate::stopwatch::Stopwatch;
 use crate::tally::{Binary, Tally};
 use crate::workspace::{Workspace, cargo};
+
+/// What a binary takes before its time is worth a line.
+const SLOW: Duration = Duration::from_secs(20);
 
 /// Runs the suite of a tier and prints the report; `true` when all of it held.
 pub fn run(root: &Path, tier: Tier) -> Result<bool, Box<dyn Error>> {
@@ -66,7 +70,7 @@ impl Suite<'_> {
         for part in self.tier.parts().filter(|part| *part != Part::CargoDeny) {
             self.installed(part);
         }
-        let executed = self.tests("tests", &targets)?;
+        let executed = self.binaries("tests", &targets)?;
         let executed = executed + self.tests("documentation", &select::documentation(&self.workspace, self.tier))?;
         self.deny()?;
         let result = floor::check(self.root, self.tier, executed);
@@ -127,7 +131,24 @@ impl Suite<'_> {
         well
     }
 
-    /// Runs tests and prints a line per binary; what a failed one printed is shown whole.
+    /// Runs test binaries side by side and prints a line for each; what a failed one printed is shown whole.
+    fn binaries(&mut self, part: &'static str, arguments: &[String]) -> Result<usize, Box<dyn Error>> {
+        println!("== {part}");
+        let watch = Stopwatch::start();
+        let executables = lanes::executables(self.root, arguments)?;
+        let (ending, tally) = lanes::run(&executables, self.tier, |binary, time| {
+            show(binary);
+            // Where a slow run's time went, without a second run to find out.
+            if time >= SLOW {
+                println!("              {} took {} s", binary.name, time.as_secs());
+            }
+        })?;
+        let trouble = trouble(ending, &tally, arguments);
+        self.report.tests(part, watch.elapsed(), tally.passed(), tally.failed(), trouble);
+        Ok(tally.executed())
+    }
+
+    /// Runs tests as cargo does, one crate after the other.
     fn tests(&mut self, part: &'static str, arguments: &[String]) -> Result<usize, Box<dyn Error>> {
         println!("== {part}");
         let watch = Stopwatch::start();

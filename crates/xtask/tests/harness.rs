@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use parts::{Cache, Part};
+use parts::{Cache, Part, Tier};
 use tempfile::TempDir;
-use xtask::process::{self, Ending};
+use xtask::lanes;
+use xtask::process::Ending;
 use xtask::setup::{self, Failed, Outcome};
 use xtask::tally::Tally;
-use xtask::workspace;
 
 const PASSING: &str = "#[test] fn passes() {}\n";
 const FAILING: &str = "#[test] fn fails() { assert_eq!(1, 2); }\n";
@@ -26,15 +26,11 @@ fn counted(source: &str) -> (Ending, Tally) {
     fs::write(package.path().join("Cargo.toml"), manifest).unwrap();
     fs::write(package.path().join("src/lib.rs"), "").unwrap();
     fs::write(package.path().join("tests/planted.rs"), source).unwrap();
-    let mut command = workspace::cargo(package.path());
-    command.args(["test", "--offline", "--no-fail-fast", "--color", "never", "--test", "planted"]);
-    command.env("CARGO_TARGET_DIR", package.path().join("target"));
-    let mut tally = Tally::default();
-    let ending = process::stream(command, |line| {
-        tally.line(line);
-    })
-    .unwrap();
-    (ending, tally)
+    let target = package.path().join("target");
+    let arguments = ["test", "--offline", "--test", "planted", "--target-dir"].map(str::to_owned);
+    let arguments = [&arguments[..], &[target.display().to_string()]].concat();
+    let executables = lanes::executables(package.path(), &arguments).unwrap();
+    lanes::run(&executables, Tier::Default, |_, _| ()).unwrap()
 }
 
 #[test]
@@ -47,7 +43,7 @@ fn tests_that_pass_are_counted() {
 fn a_planted_failure_is_counted_and_can_be_run_again() {
     let (ending, tally) = counted(&format!("{PASSING}{FAILING}"));
     assert_eq!((ending.success, tally.passed(), tally.failed()), (false, 1, 1), "{tally:?}");
-    assert_eq!(tally.reruns, ["--test planted"]);
+    assert_eq!(tally.reruns, ["-p planted --test planted"]);
 }
 
 #[test]
