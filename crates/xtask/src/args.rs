@@ -17,6 +17,8 @@ pub enum Command {
     Kube(Vec<String>),
     /// Make the image; the arguments are for the program that does it.
     Image(Vec<String>),
+    /// Make the package; the arguments are for the program that does it.
+    Package(Vec<String>),
     /// Print [`HELP`].
     Help,
 }
@@ -44,6 +46,7 @@ usage: cargo xtask <command>
   bench           cost curves, as ratios within one run
   kube up|down    a real control plane on loopback; `cargo xtask kube help` tells more
   image           an OCI image of one static binary, without a daemon; `cargo xtask image --help` tells more
+  package         kilnd as a static program and a Debian package; `cargo xtask package --help` tells more
   help            this text
 
 `test` installs missing parts by itself, while it compiles. Parts stand in $XDG_CACHE_HOME/kiln/parts (or ~/.cache/kiln/parts),
@@ -60,6 +63,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
     match command.as_str() {
         "kube" => return Ok(Command::Kube(rest)),
         "image" => return Ok(Command::Image(rest)),
+        "package" => return Ok(Command::Package(rest)),
         _ => {}
     }
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {

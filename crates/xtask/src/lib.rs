@@ -3,7 +3,6 @@
 
 pub mod args;
 pub mod floor;
-pub mod image;
 pub mod kube;
 pub mod lanes;
 pub mod process;
@@ -11,6 +10,7 @@ pub mod report;
 pub mod rings;
 pub mod select;
 pub mod setup;
+pub mod ship;
 pub mod stopwatch;
 pub mod tally;
 pub mod test;

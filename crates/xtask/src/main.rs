@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use parts::{Cache, Part};
 use xtask::args::{self, Command, HELP};
 use xtask::setup::{Background, Outcome};
-use xtask::{floor, image, kube, test, workspace};
+use xtask::{floor, kube, ship, test, workspace};
 
 fn main() -> ExitCode {
     let command = match args::parse(std::env::args().skip(1)) {
@@ -21,7 +21,8 @@ fn main() -> ExitCode {
         Command::Test(tier) => test::run(&workspace::root(), tier),
         Command::Setup(parts) => setup(&parts),
         Command::Kube(arguments) => kube::run(&workspace::root(), &arguments),
-        Command::Image(arguments) => image::run(&workspace::root(), &arguments),
+        Command::Image(arguments) => ship::run(&workspace::root(), "image", &arguments),
+        Command::Package(arguments) => ship::run(&workspace::root(), "package", &arguments),
         Command::Bench => bench(),
         Command::Floor => floor::rewrite(&workspace::root()).map(|path| {
             println!("wrote {}", path.display());

@@ -55,8 +55,8 @@ pub const TABLE: [(&str, Ring); 27] = [
     ("kilnd", Program),
     ("chart-tests", Tool),
     ("control-plane", Tool),
-    ("oci", Tool),
     ("parts", Tool),
+    ("ship", Tool),
     ("testkit", Tool),
     ("xtask", Tool),
 ];

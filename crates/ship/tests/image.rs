@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use flate2::read::GzDecoder;
-use oci::{Architecture, Content, Digest, Image, archive, bundle, write_layout};
 use serde_json::{Value, json};
+use ship::{Architecture, Content, Digest, Image, archive, bundle, write_layout};
 use tempfile::TempDir;
 
 fn content(binary: &[u8]) -> Content {

@@ -30,7 +30,7 @@ fn the_real_binary_is_static_and_its_image_has_one_digest() {
     let folder = TempDir::new().unwrap();
     let report = made(&folder.path().join("one"));
     let binary = PathBuf::from(line(&report, "binary").split(' ').next().unwrap());
-    oci::refuse_dynamic(&binary).unwrap();
+    ship::refuse_dynamic(&binary).unwrap();
     let bytes = fs::read(&binary).unwrap();
     let checkout = root().join("crates").display().to_string();
     assert!(
@@ -50,7 +50,7 @@ fn the_real_binary_is_static_and_its_image_has_one_digest() {
     let unpacked = umoci(&folder.path().join("one/oci"), &folder.path().join("bundle"));
     assert!(fs::read(unpacked.join("usr/local/bin/kiln")).unwrap() == bytes, "the reader sees another binary");
     let roots = fs::read_to_string(unpacked.join("etc/ssl/certs/ca-certificates.crt")).unwrap();
-    assert_eq!(roots, oci::bundle());
+    assert_eq!(roots, ship::bundle());
 }
 
 /// Lets umoci, which checks each digest on its way, unpack an image; returns the root of its files.

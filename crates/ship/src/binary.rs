@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{Architecture, Error};
+use crate::{Architecture, Error, Program};
 
 /// The C library that is in the binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,22 +37,32 @@ pub struct Built {
     pub target: String,
 }
 
-/// Compiles `kiln` of the workspace with a profile. musl is taken when the toolchain has its library or `rustup` can add it.
-pub fn build(root: &Path, profile: &str, architecture: Architecture) -> Result<Built, Error> {
+impl Built {
+    /// What it was compiled for, and why not for musl where it was not.
+    pub fn how(&self) -> String {
+        match self.libc {
+            Libc::Musl => self.target.clone(),
+            Libc::Gnu => format!("{} with glibc linked in, because the target for musl cannot be had", self.target),
+        }
+    }
+}
+
+/// Compiles a program of the workspace with a profile. musl is taken when the toolchain has its library or `rustup` can add it.
+pub fn build(root: &Path, program: Program, profile: &str, architecture: Architecture) -> Result<Built, Error> {
     let musl = Libc::Musl.target(architecture);
     let has_musl = has_library(root, &musl)? || (rustup(root, &musl) && has_library(root, &musl)?);
     let libc = if has_musl { Libc::Musl } else { Libc::Gnu };
     let target = libc.target(architecture);
     // Its own folder: other flags would throw away everything that tests have compiled.
     let folder = root.join("target/image");
-    run(&mut compile(root, &folder, profile, libc, &target))?;
+    run(&mut compile(root, &folder, program, profile, libc, &target))?;
     let named = if profile == "dev" { "debug" } else { profile };
-    let path = folder.join(&target).join(named).join("kiln");
+    let path = folder.join(&target).join(named).join(program.name());
     refuse_dynamic(&path)?;
     Ok(Built { path, libc, target })
 }
 
-fn compile(root: &Path, folder: &Path, profile: &str, libc: Libc, target: &str) -> Command {
+fn compile(root: &Path, folder: &Path, program: Program, profile: &str, libc: Libc, target: &str) -> Command {
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
     // No path of this machine in the binary: two checkouts make the same bytes.
     flags.push(format!("--remap-path-prefix={}=/kiln", root.display()));
@@ -66,7 +76,8 @@ fn compile(root: &Path, folder: &Path, profile: &str, libc: Libc, target: &str) 
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .current_dir(root)
-        .args(["build", "--locked", "--package", "kiln", "--bin", "kiln", "--profile", profile, "--target", target])
+        .args(["build", "--locked", "--package", program.name(), "--bin", program.name()])
+        .args(["--profile", profile, "--target", target])
         .env("CARGO_TARGET_DIR", folder)
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
         // What cargo says of the program that asks is not for what is compiled.
@@ -175,8 +186,14 @@ mod tests {
 
     #[test]
     fn no_path_of_this_machine_goes_into_the_binary() {
-        let command =
-            compile(Path::new("/here"), Path::new("/here/target"), "dist", Libc::Musl, "x86_64-unknown-linux-musl");
+        let command = compile(
+            Path::new("/here"),
+            Path::new("/here/target"),
+            Program::Kiln,
+            "dist",
+            Libc::Musl,
+            "x86_64-unknown-linux-musl",
+        );
         let flags = command.get_envs().find(|(name, _)| *name == "CARGO_ENCODED_RUSTFLAGS").unwrap().1.unwrap();
         assert!(flags.to_string_lossy().contains("--remap-path-prefix=/here=/kiln"), "{flags:?}");
     }

@@ -36,7 +36,7 @@ impl Architecture {
         }
     }
 
-    /// The name that images have for it.
+    /// The name that images and Debian have for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use oci::{Architecture, Content, Error, Image, Libc, archive, build, write_layout};
+use ship::{Architecture, Content, Error, Image, Program, archive, build, write_layout};
 
 const HELP: &str = "\
 An OCI image of one static binary, made without a daemon. The same sources make the same digest.
@@ -69,14 +69,10 @@ fn make(root: &Path, asked: &Asked) -> Result<(), Error> {
     let (path, how) = if let Some(path) = &asked.binary {
         (path.clone(), "given".to_owned())
     } else {
-        let built = build(root, &asked.profile, architecture)?;
-        let how = match built.libc {
-            Libc::Musl => built.target,
-            Libc::Gnu => format!("{} with glibc linked in, because the target for musl cannot be had", built.target),
-        };
-        (built.path, how)
+        let built = build(root, Program::Kiln, &asked.profile, architecture)?;
+        (built.path.clone(), built.how())
     };
-    oci::refuse_dynamic(&path)?;
+    ship::refuse_dynamic(&path)?;
     let binary = std::fs::read(&path).map_err(|source| Error::File { path: path.clone(), source })?;
     let size = binary.len();
     let version = env!("CARGO_PKG_VERSION").to_owned();
