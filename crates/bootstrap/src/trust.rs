@@ -26,8 +26,8 @@ pub enum TrustError {
     /// What was shown is not pinned.
     #[error("the API server showed a certificate that nobody vouches for: give its pin, a kubeconfig, or `caBundle`")]
     NotPinned,
-    /// No certificate that was shown has the pin.
-    #[error("no certificate that the API server showed has the pin `{0}`")]
+    /// No certificate that was shown or trusted before has the pin.
+    #[error("no certificate that the API server showed, or that the kubeconfig trusts, has the pin `{0}`")]
     OtherPin(String),
     /// The pin is none.
     #[error("`{0}` is no pin: `sha256:` and 64 hexadecimal digits")]
@@ -45,7 +45,8 @@ pub fn certificates(offered: &Offered, pin: Option<&str>) -> Result<(String, Pla
         if let Some(pem) = pinned {
             return Ok((to_base64(pem), Place::Call(format!("TLS handshake, pin {pin}"))));
         }
-        if offered.kubeconfig.is_none() {
+        // A pin that a kubeconfig's certificates do not have is one of another cluster.
+        if !offered.kubeconfig.as_deref().is_some_and(|data| holds(data, &digits)) {
             return Err(TrustError::OtherPin(pin.to_owned()));
         }
     }
@@ -54,6 +55,12 @@ pub fn certificates(offered: &Offered, pin: Option<&str>) -> Result<(String, Pla
         (None, true) => Err(TrustError::Nothing),
         (None, false) => Err(TrustError::NotPinned),
     }
+}
+
+/// Whether one of these certificates, base64 of PEM, has the digest.
+fn holds(data: &str, digits: &str) -> bool {
+    let pem = from_base64(data).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+    pem.split_inclusive("-----END CERTIFICATE-----").any(|one| fingerprint(one).as_deref() == Some(digits))
 }
 
 /// SHA-256 of a PEM certificate's content, in hexadecimal.
@@ -95,6 +102,16 @@ mod tests {
         let offered = Offered { kubeconfig: Some("Q0E=".to_owned()), ..shown() };
         assert_eq!(certificates(&offered, None).unwrap().0, "Q0E=");
         assert_eq!(certificates(&Offered::default(), None), Err(TrustError::Nothing));
+    }
+
+    #[test]
+    fn a_pin_beside_a_kubeconfig_must_fit_one_of_the_two() {
+        let other = "-----BEGIN CERTIFICATE-----\nMQ==\n-----END CERTIFICATE-----\n";
+        let trusted = Offered { kubeconfig: Some(to_base64(format!("{other}{PEM}"))), shown: vec![other.to_owned()] };
+        let pin = format!("sha256:{}", fingerprint(PEM).unwrap());
+        assert_eq!(certificates(&trusted, Some(&pin)).unwrap().0, trusted.kubeconfig.clone().unwrap());
+        let wrong = format!("sha256:{}", "0".repeat(64));
+        assert_eq!(certificates(&trusted, Some(&wrong)), Err(TrustError::OtherPin(wrong)));
     }
 
     #[test]

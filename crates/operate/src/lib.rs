@@ -8,6 +8,7 @@ mod auto;
 mod back;
 mod carry;
 mod context;
+pub mod detect;
 mod diff;
 mod error;
 mod gather;
