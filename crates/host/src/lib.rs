@@ -1,1 +1,20 @@
 //! The machine that kilnd runs on: files and generations, PID 1, settings of the kernel, clock. Synchronous.
+//!
+//! [`Root`] is a folder below which everything happens: `/` on a node, any folder for `--root`. Every change to a file goes through one
+//! counted place ([`Counts`]), which tests use to stop a program after any of its operations ([`Root::stop_after`]).
+
+mod error;
+mod generations;
+mod lock;
+mod ops;
+mod owners;
+mod root;
+
+pub use error::Error;
+pub use generations::Generations;
+pub use lock::Lock;
+pub use ops::{Counts, Op};
+pub use owners::{Ids, Owners};
+pub use root::observe::Found;
+pub use root::write::{Durability, Placed};
+pub use root::{Kind, Root};

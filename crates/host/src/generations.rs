@@ -1,0 +1,169 @@
+//! A folder per generation, and one link that says which holds.
+
+use std::collections::BTreeSet;
+
+use kiln_node_plan::Artifact;
+use kiln_node_plan::layout::{CURRENT, GENERATIONS};
+use rustix::fs::{OFlags, RenameFlags};
+
+use crate::error::Error;
+use crate::ops::Op;
+use crate::owners::Owners;
+use crate::root::write::{Durability, Placed, temporary};
+use crate::root::{Root, split};
+
+/// The generations of a root.
+#[derive(Clone, Debug)]
+pub struct Generations {
+    root: Root,
+}
+
+impl Generations {
+    /// Those of a root.
+    pub fn of(root: &Root) -> Self {
+        Self { root: root.clone() }
+    }
+
+    /// The folder of a generation.
+    pub fn folder(name: &str) -> String {
+        format!("{GENERATIONS}/{name}")
+    }
+
+    /// The whole ones, oldest first: by the number that a name begins with.
+    pub fn list(&self) -> Result<Vec<String>, Error> {
+        let mut names = self.root.names(GENERATIONS)?;
+        names.retain(|name| !name.starts_with('.'));
+        names.sort_by_cached_key(|name| (number(name), name.clone()));
+        Ok(names)
+    }
+
+    /// The one that the link names, whether or not its folder is there.
+    pub fn current(&self) -> Result<Option<String>, Error> {
+        let target = self.root.read_link(CURRENT)?;
+        Ok(target.and_then(|target| target.rsplit('/').next().map(str::to_owned)).filter(|name| !name.is_empty()))
+    }
+
+    /// Whether a generation's folder holds exactly these files: nothing else, and nothing otherwise.
+    pub fn holds(&self, name: &str, files: &[Artifact]) -> Result<bool, Error> {
+        let folder = Self::folder(name);
+        let paths: Vec<String> = files.iter().map(|file| format!("{folder}/{}", file.path)).collect();
+        let placed: Vec<Placed<'_>> = placed(files, &paths);
+        let wanted: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
+        let there = self.files(&folder)?;
+        Ok(there.iter().map(String::as_str).collect::<BTreeSet<_>>() == wanted
+            && self.root.differing(&placed)?.is_empty())
+    }
+
+    /// Writes a generation's folder, whole or not at all; one of the same name is replaced in one step. Paths are inside the folder.
+    /// Nothing is written when the folder holds just that. Says whether anything was.
+    pub fn write(&self, name: &str, files: &[Artifact], durability: Durability) -> Result<bool, Error> {
+        let folder = Self::folder(name);
+        split(&folder)?;
+        let there = self.root.kind(&folder)?.is_some();
+        if there && self.holds(name, files)? {
+            return Ok(false);
+        }
+        let building = format!("{GENERATIONS}/{}", temporary(name));
+        self.root.remove_tree(&building)?;
+        let mut changed = self.root.make_folders(&building)?;
+        let written = self.fill(&building, files, durability);
+        if let Err(error) = written {
+            let _ = self.root.remove_tree(&building);
+            return Err(error);
+        }
+        let (parent, _) = self.root.parent(&folder)?;
+        // With another of that name the two change places, so that there is no moment without one.
+        let flags = if there { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        self.root.ops.act(Op::Rename, "put in place", &folder, || {
+            rustix::fs::renameat_with(&parent, temporary(name), &parent, name, flags)
+        })?;
+        changed.retain(|path| path != GENERATIONS);
+        self.root.sync_folder(&parent, GENERATIONS, durability)?;
+        for path in changed {
+            let (open, _) = self.root.parent(&format!("{path}/x"))?;
+            self.root.sync_folder(&open, &path, durability)?;
+        }
+        if there {
+            self.root.remove_tree(&building)?;
+        }
+        Ok(true)
+    }
+
+    /// Puts a generation in force.
+    pub fn flip(&self, name: &str, durability: Durability) -> Result<(), Error> {
+        let relative = GENERATIONS.rsplit('/').next().unwrap_or(GENERATIONS);
+        self.root.flip(CURRENT, &format!("{relative}/{name}"), durability)
+    }
+
+    /// Takes the oldest away until `keep` are left, and what a writer left that was killed. Never one of `spared`, nor the one in force.
+    /// Says which went.
+    pub fn prune(&self, keep: usize, spared: &[&str]) -> Result<Vec<String>, Error> {
+        for name in self.root.names(GENERATIONS)?.iter().filter(|name| name.starts_with('.')) {
+            self.root.remove_tree(&Self::folder(name))?;
+        }
+        let all = self.list()?;
+        let current = self.current()?;
+        let excess = all.len().saturating_sub(keep);
+        let spare = |name: &String| spared.contains(&name.as_str()) || current.as_ref() == Some(name);
+        let gone: Vec<String> = all.into_iter().filter(|name| !spare(name)).take(excess).collect();
+        for name in &gone {
+            self.root.remove_tree(&Self::folder(name))?;
+        }
+        Ok(gone)
+    }
+
+    fn fill(&self, folder: &str, files: &[Artifact], durability: Durability) -> Result<(), Error> {
+        let owners = Owners::of(&self.root)?;
+        let paths: Vec<String> = files.iter().map(|file| format!("{folder}/{}", file.path)).collect();
+        let mut folders = BTreeSet::from([folder.to_owned()]);
+        for file in placed(files, &paths) {
+            let (inner, name) = split(file.path)?;
+            self.root.make_folders(inner)?;
+            folders.extend(
+                inner
+                    .match_indices('/')
+                    .map(|(at, _)| inner[..at].to_owned())
+                    .filter(|above| above.len() > folder.len()),
+            );
+            folders.insert(inner.to_owned());
+            let (parent, _) = self.root.parent(file.path)?;
+            let open = self.root.create(&parent, name, &file)?;
+            self.root.fill(&open, &file, &owners)?;
+            if durability == Durability::Now {
+                self.root.ops.act(Op::Sync, "sync", file.path, || rustix::fs::fsync(&open))?;
+            }
+        }
+        if durability == Durability::Now {
+            for path in folders {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let open = self.root.open_at(&path, flags).map_err(|errno| Error::io("open", &path, errno))?;
+                self.root.sync_folder(&open, &path, durability)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every path below a folder that is no folder.
+    fn files(&self, folder: &str) -> Result<Vec<String>, Error> {
+        let mut all = Vec::new();
+        for name in self.root.names(folder)? {
+            let path = format!("{folder}/{name}");
+            if self.root.kind(&path)? == Some(crate::Kind::Folder) {
+                all.extend(self.files(&path)?);
+            } else {
+                all.push(path);
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn placed<'p>(files: &'p [Artifact], paths: &'p [String]) -> Vec<Placed<'p>> {
+    files.iter().zip(paths).map(|(file, path)| Placed { path, ..Placed::from(file) }).collect()
+}
+
+/// The number that a name begins with; names without one are oldest.
+fn number(name: &str) -> Option<u64> {
+    let digits = name.len() - name.trim_start_matches(|character: char| character.is_ascii_digit()).len();
+    name[..digits].parse().ok()
+}

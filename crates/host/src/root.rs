@@ -1,0 +1,244 @@
+//! A folder that everything happens below. No path and no link leads out of it.
+
+pub(crate) mod observe;
+pub(crate) mod remove;
+pub(crate) mod tree;
+pub(crate) mod write;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use crate::error::Error;
+use crate::ops::{Counts, Op, Ops};
+
+/// What a configuration file may have at most. Nothing that kilnd reads whole is larger, and a mistaken path to a disk must not fill the
+/// memory.
+const LIMIT: u64 = 64 << 20;
+
+/// How often a path is looked up again when something on the way was renamed meanwhile.
+const AGAIN: u32 = 32;
+
+/// A folder that everything happens below. Paths are absolute as a program sees them whose root the folder is.
+#[derive(Clone, Debug)]
+pub struct Root {
+    folder: Arc<OwnedFd>,
+    path: PathBuf,
+    is_host: bool,
+    pub(crate) ops: Arc<Ops>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A device, a socket or a pipe.
+    Other,
+}
+
+impl Kind {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Link,
+            _ => Self::Other,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::File => "a file",
+            Self::Folder => "a folder",
+            Self::Link => "a symbolic link",
+            Self::Other => "a device, a socket or a pipe",
+        }
+    }
+}
+
+impl Root {
+    /// Opens a folder; `/` is the machine itself.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let failed = |source| Error::io("open", path.display().to_string(), source);
+        let path = path.canonicalize().map_err(failed)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(&path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        Ok(Self { folder: Arc::new(folder), is_host: path == Path::new("/"), path, ops: Arc::default() })
+    }
+
+    /// Whether it is the machine itself.
+    pub fn is_host(&self) -> bool {
+        self.is_host
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The changes so far, of this root and its clones.
+    pub fn counts(&self) -> Counts {
+        self.ops.counts()
+    }
+
+    /// Ends after so many operations: each later one fails with [`Error::Stopped`] and does nothing, and so does all cleaning up. What is
+    /// left is what a process leaves that was killed there.
+    pub fn stop_after(&self, operations: Option<u64>) {
+        self.ops.stop_after(operations);
+    }
+
+    /// What stands there; none when there is nothing. A link is not followed.
+    pub fn kind(&self, path: &str) -> Result<Option<Kind>, Error> {
+        Ok(self.stat(path)?.map(|stat| Kind::of(&stat)))
+    }
+
+    /// The bytes of a file. Links are followed, inside the root.
+    pub fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
+        // A pipe must not block us, and a device must not be read: opened without waiting, then looked at.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.open_at(path, flags).map_err(|errno| Error::io("read", path, errno))?;
+        let stat = rustix::fs::fstat(&file).map_err(|errno| Error::io("read", path, errno))?;
+        let kind = Kind::of(&stat);
+        if kind != Kind::File {
+            return Err(Error::Kind { path: path.to_owned(), found: kind.name(), wanted: "a file" });
+        }
+        let mut bytes = Vec::new();
+        File::from(file).take(LIMIT + 1).read_to_end(&mut bytes).map_err(|source| Error::io("read", path, source))?;
+        let size = bytes.len() as u64;
+        if size > LIMIT { Err(Error::TooLarge { path: path.to_owned(), size, limit: LIMIT }) } else { Ok(bytes) }
+    }
+
+    /// The bytes of a file; none when there is none.
+    pub fn read_if_there(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        match self.read(path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.is_not_found() || error.errno() == Some(Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where a link points; none when there is nothing or no link.
+    pub fn read_link(&self, path: &str) -> Result<Option<String>, Error> {
+        let Some((parent, name)) = self.parent_if_there(path)? else { return Ok(None) };
+        match rustix::fs::readlinkat(&parent, name, Vec::new()) {
+            Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
+            Err(Errno::NOENT | Errno::INVAL) => Ok(None),
+            Err(errno) => Err(Error::io("read the link", path, errno)),
+        }
+    }
+
+    /// The names in a folder, sorted; empty when there is none.
+    pub fn names(&self, path: &str) -> Result<Vec<String>, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match self.open_at(path, flags) {
+            Ok(folder) => tree::names(&folder, path),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(Vec::new()),
+            Err(errno) => Err(Error::io("list", path, errno)),
+        }
+    }
+
+    /// Makes a folder and those above it, where they are missing. Says which folders have a new name in them.
+    pub fn make_folders(&self, path: &str) -> Result<Vec<String>, Error> {
+        if path.is_empty() {
+            return Ok(Vec::new());
+        }
+        split(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut changed = Vec::new();
+        match self.open_at(path, flags) {
+            Ok(_) => return Ok(changed),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(Error::io("open", path, errno)),
+        }
+        for end in path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]) {
+            let folder = &path[..end];
+            if matches!(self.open_at(folder, flags), Err(Errno::NOENT)) {
+                let (above, name) = self.parent(folder)?;
+                self.ops.act(Op::Folder, "make the folder", folder, || {
+                    rustix::fs::mkdirat(&above, name, 0o755.into())?;
+                    // Whatever the caller's umask is.
+                    rustix::fs::chmodat(&above, name, 0o755.into(), AtFlags::empty())
+                })?;
+                changed.push(split(folder)?.0.to_owned());
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Makes everything durable that is on the file system of a path.
+    pub fn sync(&self, path: &str) -> Result<(), Error> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = self.open_at(path, flags).map_err(|errno| Error::io("open", path, errno))?;
+        self.ops.act(Op::SyncAll, "sync the file system of", path, || rustix::fs::syncfs(&file))
+    }
+
+    /// Opens what a path stands for, inside the root.
+    pub(crate) fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { "/" } else { path };
+        if self.is_host {
+            // The kernel's own root: nothing leads out of it, and a kernel before 5.6 has no openat2.
+            return rustix::fs::openat(&*self.folder, path, flags, Mode::empty());
+        }
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..AGAIN {
+            match rustix::fs::openat2(&*self.folder, path, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN) => {}
+                done => return done,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// What is known of a name; none when there is nothing.
+    pub(crate) fn stat(&self, path: &str) -> Result<Option<Stat>, Error> {
+        let Some((parent, name)) = self.parent_if_there(path)? else { return Ok(None) };
+        match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(Error::io("look at", path, errno)),
+        }
+    }
+
+    /// The folder that a path lies in, open, and the last name of the path.
+    pub(crate) fn parent<'p>(&self, path: &'p str) -> Result<(OwnedFd, &'p str), Error> {
+        let (folder, name) = split(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = self.open_at(folder, flags).map_err(|errno| Error::io("open", shown(folder), errno))?;
+        Ok((fd, name))
+    }
+
+    /// The same; none when there is no such folder.
+    pub(crate) fn parent_if_there<'p>(&self, path: &'p str) -> Result<Option<(OwnedFd, &'p str)>, Error> {
+        match self.parent(path) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if matches!(error.errno(), Some(Errno::NOENT | Errno::NOTDIR)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A folder as people write it: the root has no name of its own.
+pub(crate) fn shown(folder: &str) -> &str {
+    if folder.is_empty() { "/" } else { folder }
+}
+
+/// A path's folder and last name.
+pub(crate) fn split(path: &str) -> Result<(&str, &str), Error> {
+    let bad = |why| Error::Path { path: path.to_owned(), why };
+    let rest = path.strip_prefix('/').ok_or_else(|| bad("it is not absolute"))?;
+    if rest.split('/').any(|part| part == ".." || part == "." || part.is_empty()) {
+        return Err(bad("a part of it is empty, `.` or `..`"));
+    }
+    Ok(path.rsplit_once('/').unwrap_or(("", path)))
+}

@@ -1,0 +1,107 @@
+//! What is there, without changing it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::{self, Read};
+
+use rustix::fs::{OFlags, fstat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+use crate::owners::Owners;
+use crate::root::write::Placed;
+use crate::root::{Kind, Root};
+
+/// What stands at a path. Links are not followed: who wants a file there wants no link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A file.
+    File {
+        /// SHA-256 of its bytes in hexadecimal digits.
+        sha256: String,
+        /// Its permissions.
+        mode: u32,
+        /// Its owner.
+        uid: u32,
+        /// Its group.
+        gid: u32,
+    },
+    /// Something that is no file.
+    Other(Kind),
+    /// Nothing.
+    Absent,
+}
+
+/// Mode, owner and group.
+type Attributes = (u32, u32, u32);
+
+impl Root {
+    /// What stands at each path.
+    pub fn observe<'p>(&self, paths: impl IntoIterator<Item = &'p str>) -> Result<BTreeMap<String, Found>, Error> {
+        paths.into_iter().map(|path| Ok((path.to_owned(), self.look(path)?))).collect()
+    }
+
+    /// What stands at a path.
+    pub fn look(&self, path: &str) -> Result<Found, Error> {
+        let Some((mut file, found)) = self.open_file(path)? else { return self.no_file(path) };
+        let mut hash = Sha256::new();
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match file.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => hash.update(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io("read", path, error)),
+            }
+        }
+        let sha256 = hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        Ok(Found::File { sha256, mode: found.0, uid: found.1, gid: found.2 })
+    }
+
+    /// Which of the files are not there just so: bytes, mode and owner. Secrets are compared without being hashed.
+    pub fn differing<'a, 'p>(&self, files: &'a [Placed<'p>]) -> Result<Vec<&'a Placed<'p>>, Error> {
+        let owners = Owners::of(self)?;
+        let mut differ = Vec::new();
+        for file in files {
+            let ids = owners.ids(file.path, file.user, file.group)?;
+            let same = match self.open_file(file.path)? {
+                Some((open, found)) => found == (file.mode, ids.uid, ids.gid) && same_bytes(open, file)?,
+                None => false,
+            };
+            if !same {
+                differ.push(file);
+            }
+        }
+        Ok(differ)
+    }
+
+    fn open_file(&self, path: &str) -> Result<Option<(File, Attributes)>, Error> {
+        let Some((parent, name)) = self.parent_if_there(path)? else { return Ok(None) };
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match rustix::fs::openat(&parent, name, flags, rustix::fs::Mode::empty()) {
+            Ok(file) => file,
+            // A link, a socket, a device without a driver, nothing.
+            Err(Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(Error::io("read", path, errno)),
+        };
+        let stat = fstat(&file).map_err(|errno| Error::io("look at", path, errno))?;
+        let is_file = Kind::of(&stat) == Kind::File;
+        Ok(is_file.then(|| (File::from(file), (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid))))
+    }
+
+    fn no_file(&self, path: &str) -> Result<Found, Error> {
+        Ok(self.kind(path)?.map_or(Found::Absent, Found::Other))
+    }
+}
+
+fn same_bytes(file: File, wanted: &Placed<'_>) -> Result<bool, Error> {
+    let mut bytes = Vec::with_capacity(wanted.bytes.len() + 1);
+    let longer = wanted.bytes.len() as u64 + 1;
+    file.take(longer).read_to_end(&mut bytes).map_err(|source| Error::io("read", wanted.path, source))?;
+    Ok(bytes == wanted.bytes)
+}

@@ -1,0 +1,266 @@
+//! Writing files as a set: all are prepared, all are made durable, all are renamed. What cannot be prepared changes nothing.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+
+use kiln_node_plan::Artifact;
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, StatxAttributes, StatxFlags, Uid};
+use rustix::io::Errno;
+
+use crate::error::Error;
+use crate::ops::Op;
+use crate::owners::Owners;
+use crate::root::{Root, shown, split};
+
+/// When a change is to be on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Before the call returns.
+    Now,
+    /// At the next [`Root::sync`]: at first boot nothing waits for a disk, and a power cut is a first boot again.
+    Later,
+}
+
+/// A file as it is to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Placed<'p> {
+    /// Its absolute path.
+    pub path: &'p str,
+    /// What is in it.
+    pub bytes: &'p [u8],
+    /// Its permissions.
+    pub mode: u32,
+    /// Its owner, by name or number.
+    pub user: &'p str,
+    /// Its group, by name or number.
+    pub group: &'p str,
+}
+
+impl<'p> Placed<'p> {
+    /// A file of the superuser.
+    pub fn new(path: &'p str, bytes: &'p [u8], mode: u32) -> Self {
+        Self { path, bytes, mode, user: "root", group: "root" }
+    }
+}
+
+impl<'p> From<&'p Artifact> for Placed<'p> {
+    fn from(artifact: &'p Artifact) -> Self {
+        Self {
+            path: &artifact.path,
+            bytes: artifact.content.expose(),
+            mode: artifact.mode,
+            user: &artifact.owner.user,
+            group: &artifact.owner.group,
+        }
+    }
+}
+
+impl std::fmt::Debug for Placed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} bytes, {:04o} {}:{})", self.path, self.bytes.len(), self.mode, self.user, self.group)
+    }
+}
+
+/// A file that is prepared beside its place.
+struct Staged<'p> {
+    file: Placed<'p>,
+    parent: OwnedFd,
+    name: &'p str,
+    temporary: String,
+    open: OwnedFd,
+    /// Something is mounted over the file: it cannot be renamed over, only written.
+    mounted: bool,
+}
+
+impl Root {
+    /// Writes files as a set. On an error before the first rename nothing has changed; the last phase replaces one name after the other,
+    /// each wholly. Whoever needs all or nothing writes a [generation](crate::Generations).
+    pub fn write_all(&self, files: &[Placed<'_>], durability: Durability) -> Result<(), Error> {
+        let owners = Owners::of(self)?;
+        let mut folders = BTreeSet::new();
+        let mut staged = Vec::with_capacity(files.len());
+        let prepared = self.prepare(files, &owners, &mut folders, &mut staged, durability);
+        if let Err(error) = prepared {
+            self.abandon(&staged);
+            return Err(error);
+        }
+        for (done, file) in staged.iter().enumerate() {
+            if let Err(error) = self.place(file) {
+                self.abandon(&staged[done..]);
+                return Err(error);
+            }
+            folders.insert(split(file.file.path)?.0.to_owned());
+        }
+        for folder in folders {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            if durability == Durability::Now {
+                let open = self.open_at(&folder, flags).map_err(|errno| Error::io("open", shown(&folder), errno))?;
+                self.sync_folder(&open, &folder, durability)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Points a link at a target, in one step. This is what commits a generation.
+    pub fn flip(&self, link: &str, target: &str, durability: Durability) -> Result<(), Error> {
+        let (folder, name) = split(link)?;
+        let made = self.make_folders(folder)?;
+        let (parent, _) = self.parent(link)?;
+        let temporary = temporary(name);
+        self.clear(&parent, &temporary, link)?;
+        self.ops.act(Op::Link, "make the link", link, || rustix::fs::symlinkat(target, &parent, &temporary))?;
+        self.ops.act(Op::Rename, "replace", link, || rustix::fs::renameat(&parent, &temporary, &parent, name))?;
+        self.sync_folder(&parent, folder, durability)?;
+        for folder in made {
+            let open = self.parent(&format!("{folder}/x"))?.0;
+            self.sync_folder(&open, &folder, durability)?;
+        }
+        Ok(())
+    }
+
+    fn prepare<'p>(
+        &self,
+        files: &[Placed<'p>],
+        owners: &Owners,
+        folders: &mut BTreeSet<String>,
+        staged: &mut Vec<Staged<'p>>,
+        durability: Durability,
+    ) -> Result<(), Error> {
+        let mut seen = BTreeSet::new();
+        for file in files {
+            if !seen.insert(file.path) {
+                return Err(Error::Path { path: file.path.to_owned(), why: "it is to be written twice" });
+            }
+        }
+        for file in files {
+            let (folder, name) = split(file.path)?;
+            folders.extend(self.make_folders(folder)?);
+            let (parent, _) = self.parent(file.path)?;
+            let temporary = temporary(name);
+            self.clear(&parent, &temporary, file.path)?;
+            let mounted = is_mounted(&parent, name, file.path)?;
+            let open = self.create(&parent, &temporary, file)?;
+            staged.push(Staged { file: *file, parent, name, temporary, open, mounted });
+            let Some(last) = staged.last() else { continue };
+            self.fill(&last.open, file, owners)?;
+        }
+        if durability == Durability::Now {
+            for file in staged.iter().filter(|file| !file.mounted) {
+                self.ops.act(Op::Sync, "sync", file.file.path, || rustix::fs::fsync(&file.open))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes an empty file that nobody else can read yet.
+    pub(crate) fn create(&self, parent: &OwnedFd, name: &str, file: &Placed<'_>) -> Result<OwnedFd, Error> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.ops.act(Op::Create, "create", file.path, || rustix::fs::openat(parent, name, flags, 0o600.into()))
+    }
+
+    /// Bytes, then owner, then mode: at no time may somebody read what is not theirs, and a change of owner drops set-user-id bits.
+    pub(crate) fn fill(&self, open: &OwnedFd, file: &Placed<'_>, owners: &Owners) -> Result<(), Error> {
+        self.pour(open, file.bytes, file.path)?;
+        let ids = owners.ids(file.path, file.user, file.group)?;
+        self.ops.act(Op::Attributes, "set owner and mode of", file.path, || {
+            let stat = rustix::fs::fstat(open)?;
+            if (stat.st_uid, stat.st_gid) != (ids.uid, ids.gid) {
+                rustix::fs::fchown(open, Some(Uid::from_raw(ids.uid)), Some(Gid::from_raw(ids.gid)))?;
+            }
+            rustix::fs::fchmod(open, Mode::from_raw_mode(file.mode))
+        })
+    }
+
+    /// Writes bytes, in two halves, so that a test can stop in the middle of a file.
+    fn pour(&self, open: &OwnedFd, bytes: &[u8], path: &str) -> Result<(), Error> {
+        let (front, back) = bytes.split_at(bytes.len() / 2);
+        for half in [front, back].into_iter().filter(|half| !half.is_empty()) {
+            self.ops.act(Op::Write, "write", path, || write_whole(open, half))?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, file: &Staged<'_>) -> Result<(), Error> {
+        if !file.mounted {
+            let renamed = self.ops.act(Op::Rename, "replace", file.file.path, || {
+                rustix::fs::renameat(&file.parent, &file.temporary, &file.parent, file.name)
+            });
+            match renamed {
+                // A kernel that does not say beforehand what is mounted says it now.
+                Err(error) if matches!(error.errno(), Some(Errno::BUSY | Errno::XDEV)) => {}
+                done => return done,
+            }
+        }
+        self.overwrite(file)?;
+        self.clear(&file.parent, &file.temporary, file.file.path)
+    }
+
+    /// Writes into a file that cannot be replaced, a bind mount. What was in it comes back when there is no room for the new.
+    fn overwrite(&self, file: &Staged<'_>) -> Result<(), Error> {
+        let path = file.file.path;
+        let before = self.read(path)?;
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = rustix::fs::openat(&file.parent, file.name, flags, Mode::empty())
+            .map_err(|errno| Error::io("write into the mounted", path, errno))?;
+        let written = self.ops.act(Op::Write, "write into the mounted", path, || {
+            rustix::fs::ftruncate(&open, 0).and_then(|()| write_whole(&open, file.file.bytes))
+        });
+        if let Err(error) = written {
+            let back = self.ops.act(Op::Write, "put back the mounted", path, || {
+                rustix::fs::ftruncate(&open, 0)?;
+                rustix::fs::seek(&open, rustix::fs::SeekFrom::Start(0))?;
+                write_whole(&open, &before)
+            });
+            return back.and(Err(error));
+        }
+        self.ops.act(Op::Sync, "sync", path, || rustix::fs::fsync(&open))
+    }
+
+    /// Takes prepared files away again. Fails quietly: the error that led here is the one to tell.
+    fn abandon(&self, staged: &[Staged<'_>]) {
+        for file in staged {
+            let _ = self.clear(&file.parent, &file.temporary, file.file.path);
+        }
+    }
+
+    fn clear(&self, parent: &OwnedFd, name: &str, path: &str) -> Result<(), Error> {
+        match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => Ok(()),
+            _ => self
+                .ops
+                .act(Op::Remove, "clear the way for", path, || rustix::fs::unlinkat(parent, name, AtFlags::empty())),
+        }
+    }
+
+    pub(crate) fn sync_folder(&self, folder: &OwnedFd, path: &str, durability: Durability) -> Result<(), Error> {
+        match durability {
+            Durability::Now => self.ops.act(Op::Sync, "sync", shown(path), || rustix::fs::fsync(folder)),
+            Durability::Later => Ok(()),
+        }
+    }
+}
+
+/// The name of a file in preparation. In the folder of its target, so that it gets the security label of its place; with a leading dot and
+/// a foreign ending, so that no program that reads a whole folder (sysctl.d, certs.d, static pods, sudoers.d) takes it.
+pub(crate) fn temporary(name: &str) -> String {
+    format!(".{name}.kiln-new")
+}
+
+fn is_mounted(parent: impl AsFd, name: &str, path: &str) -> Result<bool, Error> {
+    match rustix::fs::statx(parent, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
+        Ok(stat) => Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
+        Err(Errno::NOENT | Errno::NOSYS) => Ok(false),
+        Err(errno) => Err(Error::io("look at", path, errno)),
+    }
+}
+
+fn write_whole(open: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(open, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
