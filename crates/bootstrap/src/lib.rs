@@ -3,6 +3,7 @@
 
 mod bootstrapper;
 mod check;
+pub mod compare;
 mod derive;
 mod document;
 pub mod drift;
@@ -16,6 +17,7 @@ pub mod node_drift;
 pub mod reference;
 pub mod render;
 mod resolve;
+pub mod review;
 pub mod sources;
 pub mod trust;
 

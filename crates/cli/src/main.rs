@@ -1,6 +1,7 @@
 //! The operator's tool.
 
 mod boot;
+mod bootstrap;
 mod completions;
 mod demo;
 mod failure;
@@ -34,6 +35,8 @@ struct Kiln {
 enum Command {
     /// Why kubelet started when it did, and what would save seconds
     Boot(boot::BootCommand),
+    /// What a node starts with, and where each value of it comes from
+    Bootstrap(bootstrap::Bootstrap),
     /// Watch a node become the image of the next one, in an embedded Azure
     Demo(demo::Demo),
     /// Make every new node a copy of your best one
@@ -50,6 +53,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Kiln::parse().command {
         Command::Boot(command) => boot::run(&command),
+        Command::Bootstrap(command) => bootstrap::run(&command),
         Command::Demo(command) => demo::run(&command, now()),
         Command::Prototype(command) => prototype::run(&command, &now),
         Command::Sim(command) => sim::run(&command, &now),
