@@ -1,1 +1,33 @@
 //! What a machine learns from its host, and from nobody else: its id, its custom data, its metadata. Synchronous, without TLS.
+//!
+//! [`find`] asks the places that may hold a document, in order; [`decode`] takes a document out of what Azure wrapped round it;
+//! [`Keys`] says whether it is signed by somebody that the image trusts. Time, and the wait for a network, come in by [`Wait`].
+
+mod credential;
+mod decode;
+mod dmi;
+mod endpoints;
+mod error;
+mod http;
+mod imds;
+mod medium;
+mod ovf;
+mod retry;
+mod signature;
+mod source;
+mod wait;
+mod wire;
+
+pub use credential::system_credential;
+pub use decode::{CONTENT_TYPE, DecodeError, decode};
+pub use dmi::{BadVmId, VmId, vm_id};
+pub use endpoints::Endpoints;
+pub use error::GuestError;
+pub use imds::{Imds, Instance};
+pub use medium::ovf_env;
+pub use ovf::{BadOvf, OvfEnv};
+pub use retry::{Next, Outcome, Rules};
+pub use signature::{BadKey, Keys, SignatureError};
+pub use source::{Found, Looked, NotFound, Source, find};
+pub use wait::Wait;
+pub use wire::report_ready;

@@ -1,0 +1,82 @@
+//! What can go wrong between a machine and its host.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::dmi::BadVmId;
+use crate::ovf::BadOvf;
+
+/// What can go wrong between a machine and its host.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// A file or device cannot be read.
+    #[error("`{}` cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A device cannot be mounted.
+    #[error("`{}` cannot be mounted as any of udf, iso9660", path.display())]
+    Mount {
+        /// The device.
+        path: PathBuf,
+        /// Why the last one failed.
+        source: io::Error,
+    },
+    /// The firmware gives an id that is none.
+    #[error("`{}` holds no id of a machine", path.display())]
+    VmId {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: BadVmId,
+    },
+    /// An `ovf-env.xml` is not what Azure writes.
+    #[error("the ovf-env of `{place}` cannot be read")]
+    Ovf {
+        /// The file or URL.
+        place: String,
+        /// Why.
+        source: BadOvf,
+    },
+    /// A service answers what asking again does not change.
+    #[error("`{url}` answers {status}: {message}")]
+    Refused {
+        /// What was asked.
+        url: String,
+        /// The answer.
+        status: u16,
+        /// Its words, in short.
+        message: String,
+    },
+    /// A service did not give an answer for too long.
+    #[error("`{url}` gave no answer in {} s and {attempts} attempts; the last was: {last}", waited.as_secs())]
+    Deadline {
+        /// What was asked.
+        url: String,
+        /// How long.
+        waited: Duration,
+        /// How often.
+        attempts: u32,
+        /// What became of the last attempt.
+        last: String,
+    },
+    /// An answer is not what the service promises.
+    #[error("`{url}` answers what cannot be read: {reason}")]
+    Answer {
+        /// What was asked.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl GuestError {
+    /// Whether a later attempt may end better without anybody's doing.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Deadline { .. } | Self::Mount { .. } | Self::Read { .. })
+    }
+}
