@@ -84,7 +84,10 @@ impl Block {
             "ActiveExitTimestampMonotonic" => self.unit.deactivating = time("ActiveExitTimestampMonotonic")?,
             "InactiveEnterTimestampMonotonic" => self.unit.deactivated = time("InactiveEnterTimestampMonotonic")?,
             "ExecMainStartTimestampMonotonic" => self.unit.exec_start = time("ExecMainStartTimestampMonotonic")?,
-            "After" => self.unit.after = names(value),
+            "After" => {
+                self.unit.after = names(value);
+                self.unit.order_recorded = true;
+            }
             "Before" => self.unit.before = names(value),
             "Wants" => self.unit.wants = names(value),
             "Requires" | "BindsTo" => self.unit.requires.extend(names(value)),

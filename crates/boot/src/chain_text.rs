@@ -47,26 +47,28 @@ pub fn parse(text: &str) -> Result<Boot, BadChain> {
         if let Some(parent) = path.last().and_then(|parent| boot.units.get_mut(parent)) {
             parent.after.push(name.clone());
         }
-        let unit = Unit { index: boot.units.len(), ..unit };
+        let unit = Unit { index: boot.units.len(), order_recorded: true, ..unit };
         boot.units.entry(name.clone()).or_insert(unit);
         path.push(name);
     }
     if boot.units.is_empty() {
         return Err(BadChain::Empty);
     }
+    boot.pasted = boot.units.iter().find(|(_, unit)| unit.index == 0).map(|(name, _)| name.clone());
     settle_root(&mut boot);
-    boot.manager.finish = boot.units.values().filter_map(Unit::released).max();
+    boot.manager.finish = boot.units.values().filter_map(ended).max();
     Ok(boot)
+}
+
+fn ended(unit: &Unit) -> Option<Usec> {
+    unit.activating.map(|began| began + unit.time())
 }
 
 /// The root shows how long it took and not when: it began when the last that it waited for was ready.
 fn settle_root(boot: &mut Boot) {
-    let Some((name, root)) = boot.units.iter().find(|(_, unit)| unit.index == 0) else { return };
-    if root.activating.is_some() {
-        return;
-    }
-    let name = name.clone();
-    let ready = root.after.iter().filter_map(|after| boot.units.get(after)?.released()).max().unwrap_or_default();
+    let Some(name) = boot.pasted.clone() else { return };
+    let Some(root) = boot.units.get(&name).filter(|root| root.activating.is_none()) else { return };
+    let ready = root.after.iter().filter_map(|after| ended(boot.units.get(after)?)).max().unwrap_or_default();
     if let Some(root) = boot.units.get_mut(&name) {
         let took = root.activated.unwrap_or_default();
         root.activating = Some(ready);

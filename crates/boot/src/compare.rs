@@ -40,8 +40,7 @@ pub struct Comparison {
 pub fn compare(first: &Explanation, second: &Explanation) -> Comparison {
     let hop = |of: &Explanation, unit: &UnitName| of.hops.iter().find(|hop| hop.unit == *unit).cloned();
     let units: BTreeSet<&UnitName> = first.hops.iter().chain(&second.hops).map(|hop| &hop.unit).collect();
-    let spent =
-        |hop: &Option<Hop>| hop.as_ref().map_or(0, |hop| i64::try_from((hop.ran + hop.waited).0).unwrap_or(i64::MAX));
+    let spent = |hop: &Option<Hop>| hop.as_ref().map_or(0, |hop| i64::try_from(hop.spent().0).unwrap_or(i64::MAX));
     let mut rows: Vec<Row> = units
         .into_iter()
         .map(|unit| {

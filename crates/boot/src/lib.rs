@@ -12,6 +12,7 @@ pub mod compare;
 pub mod explain;
 pub mod lint;
 mod model;
+mod order;
 pub mod plot;
 mod span;
 mod time;
@@ -19,7 +20,7 @@ mod what_if;
 
 pub use blame::blame;
 pub use chain::chain;
-pub use model::{Boot, Manager, Unit, UnitName, Units};
+pub use model::{Boot, Manager, Released, Unit, UnitName, Units};
 pub use span::{BadSpan, Usec};
 pub use time::{NotFinished, time};
 pub use what_if::{Change, WhatIf, what_if};

@@ -66,6 +66,17 @@ pub struct Manager {
     pub virtualization: Option<String>,
 }
 
+/// When a unit let go on those that are ordered after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Released {
+    /// It was active then, or had run and ended.
+    At(Usec),
+    /// Not yet, when this was recorded.
+    NotYet,
+    /// The record does not say.
+    NotRecorded,
+}
+
 /// A unit of a boot. A time that was not recorded is none; one that did not come is zero, as systemd writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -84,6 +95,8 @@ pub struct Unit {
     pub exec_start: Option<Usec>,
     /// Units that had to start before it.
     pub after: Vec<UnitName>,
+    /// Whether the record says which these are. No such unit is something else than no such record.
+    pub order_recorded: bool,
     /// Units that had to start after it.
     pub before: Vec<UnitName>,
     /// Units that it pulls in.
@@ -118,9 +131,27 @@ impl Unit {
         self.activating.is_some_and(|at| at > Usec::ZERO)
     }
 
-    /// When those that are ordered after it could go on: it was active, or had run and ended.
-    pub fn released(&self) -> Option<Usec> {
-        self.is_started().then(|| self.activating.unwrap_or_default() + self.time())
+    /// When it began, as far as that is recorded: a unit of which only the end is known began at the latest then.
+    pub fn began(&self) -> Option<Usec> {
+        self.activating.or(self.activated).filter(|at| *at > Usec::ZERO)
+    }
+
+    /// When those that are ordered after it could go on.
+    pub fn released(&self) -> Released {
+        let began = self.began().unwrap_or_default();
+        match [self.activated, self.deactivated].into_iter().flatten().find(|end| *end >= began) {
+            Some(end) => Released::At(end),
+            None if self.activated.is_none() || self.deactivated.is_none() => Released::NotRecorded,
+            None => Released::NotYet,
+        }
+    }
+
+    /// How long it took to start; none where the record does not hold both ends.
+    pub fn took(&self) -> Option<Usec> {
+        match self.released() {
+            Released::At(end) => self.activating.map(|began| end - began),
+            Released::NotYet | Released::NotRecorded => None,
+        }
     }
 }
 
@@ -137,6 +168,8 @@ pub struct Boot {
     pub units: Units,
     /// Other names of units, `default.target`.
     pub aliases: BTreeMap<UnitName, UnitName>,
+    /// The unit at the top of a pasted chain: all that is known is the last that each unit waited for.
+    pub pasted: Option<UnitName>,
 }
 
 impl Boot {
@@ -160,6 +193,21 @@ impl Boot {
         let usual = ["graphical.target", "multi-user.target"];
         let found = ["default.target"].into_iter().chain(usual).find(|name| self.unit(name).is_some());
         self.id(found.unwrap_or("default.target"))
+    }
+
+    /// The unit that a pasted chain was printed for; none in a capture.
+    pub fn pasted_root(&self) -> Option<&str> {
+        self.pasted.as_ref().map(UnitName::as_str)
+    }
+
+    /// When PID 1 had loaded its units and could start the first, where that is recorded.
+    pub fn loaded(&self) -> Option<Usec> {
+        self.manager.units_load_finish.filter(|at| *at > self.userspace())
+    }
+
+    /// The earliest that a unit could start, as far as is recorded.
+    pub(crate) fn first(&self) -> Usec {
+        self.loaded().unwrap_or_else(|| self.userspace())
     }
 
     /// When PID 1 began.

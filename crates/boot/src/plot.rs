@@ -28,7 +28,11 @@ pub fn plot(boot: &Boot, explained: &Explanation) -> String {
         boot.units.iter().filter(|(_, unit)| unit.is_started()).map(|(name, unit)| (name.as_str(), unit)).collect();
     rows.sort_by_key(|(_, unit)| (unit.activating, unit.index));
     let finish = boot.manager.finish.filter(|at| *at > Usec::ZERO).map(|at| at - userspace);
-    let end = [Some(explained.began + explained.hops[0].ran), finish].into_iter().flatten().max().unwrap_or_default();
+    let end = [Some(explained.began + explained.hops[0].ran.unwrap_or_default()), finish]
+        .into_iter()
+        .flatten()
+        .max()
+        .unwrap_or_default();
     // What started long after the boot and is not on the way says nothing about it.
     rows.retain(|(name, unit)| way.contains(name) || unit.activating.unwrap_or_default() - userspace <= end);
     let end = end.max(Usec(1_000));

@@ -1,10 +1,9 @@
 //! The same boot without a unit, or without an ordering: when would the rest have started?
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::Serialize;
 
-use crate::model::{Boot, Unit, UnitName};
+use crate::model::{Boot, UnitName};
+use crate::order::{Cut, Order};
 use crate::span::Usec;
 
 /// What is taken out of a boot.
@@ -14,6 +13,8 @@ pub enum Change {
     WithoutUnit(UnitName),
     /// The time of a unit: it waits as it did and is done at once. What it cost, with its place in the order kept.
     WithoutTime(UnitName),
+    /// The time that a unit waited for nothing that systemd knows of.
+    WithoutWait(UnitName),
     /// `unit` does not wait for `other`.
     WithoutEdge {
         /// The one that waited.
@@ -44,68 +45,23 @@ pub struct WhatIf {
 pub fn what_if(boot: &Boot, unit: &str, changes: &[Change]) -> Option<WhatIf> {
     let id = boot.id(unit);
     let started = boot.started(id)?.activating? - boot.userspace();
-    let would = starts(boot, changes);
-    let would_start = *would.get(id)? - boot.userspace();
-    Some(WhatIf { unit: id.into(), started, would_start, saves: started - would_start })
-}
-
-/// The units that a unit waited for: ordered before it, and ready when it began. Order alone does not make one wait for what comes later.
-pub(crate) fn waited_for<'a>(boot: &'a Boot, unit: &'a Unit) -> impl Iterator<Item = (&'a str, &'a Unit, Usec)> {
-    let began = unit.activating.unwrap_or_default();
-    unit.after.iter().filter_map(move |name| {
-        let id = boot.id(name.as_str());
-        let other = boot.started(id)?;
-        let ready = other.released()?;
-        (ready <= began && ready > Usec::ZERO).then_some((id, other, ready))
-    })
-}
-
-fn starts<'a>(boot: &'a Boot, changes: &[Change]) -> BTreeMap<&'a str, Usec> {
-    let gone = |name: &str| {
-        changes.iter().any(|change| matches!(change, Change::WithoutUnit(unit) if boot.id(unit.as_str()) == name))
-    };
-    let cut = |name: &str, before: &str| {
-        changes.iter().any(|change| match change {
-            Change::WithoutUnit(unit) => boot.id(unit.as_str()) == before,
-            Change::WithoutTime(_) => false,
-            Change::WithoutEdge { unit, other } => boot.id(unit.as_str()) == name && boot.id(other.as_str()) == before,
+    let order = Order::of(boot, id);
+    let place = |name: &UnitName| order.place(boot.id(name.as_str()));
+    // What is not on the way changes nothing.
+    let cuts: Vec<Cut> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::WithoutUnit(unit) => place(unit).map(Cut::Unit),
+            Change::WithoutTime(unit) => place(unit).map(Cut::Time),
+            Change::WithoutWait(unit) => place(unit).map(Cut::Wait),
+            Change::WithoutEdge { unit, other } => Some(Cut::Edge(place(unit)?, place(other)?)),
         })
-    };
-    let quick = |name: &str| {
-        changes.iter().any(|change| matches!(change, Change::WithoutTime(unit) if boot.id(unit.as_str()) == name))
-    };
-    let mut would: BTreeMap<&str, Usec> = BTreeMap::new();
-    let mut open: BTreeSet<&str> = BTreeSet::new();
-    for name in boot.units.keys() {
-        // Who is waited for is reckoned first. A walk, not a recursion: a capture may be as deep as it is long.
-        let mut stack = vec![name.as_str()];
-        while let Some(name) = stack.last().copied() {
-            let Some(unit) = boot.started(name).filter(|_| !gone(name) && !would.contains_key(name)) else {
-                stack.pop();
-                continue;
-            };
-            if open.insert(name) {
-                let first = waited_for(boot, unit).map(|(before, _, _)| before);
-                stack.extend(first.filter(|before| !would.contains_key(before) && !open.contains(before)));
-                continue;
-            }
-            stack.pop();
-            let began = unit.activating.unwrap_or_default();
-            let (mut ready, mut would_ready) = (boot.userspace().min(began), boot.userspace().min(began));
-            for (before, other, released) in waited_for(boot, unit) {
-                ready = ready.max(released);
-                if !cut(name, before) {
-                    // One of a loop that is not reckoned yet stays where it was.
-                    let moved = would
-                        .get(before)
-                        .map_or(released, |start| *start + if quick(before) { Usec::ZERO } else { other.time() });
-                    would_ready = would_ready.max(moved);
-                }
-            }
-            would.insert(name, would_ready + (began - ready));
-        }
+        .collect();
+    if cuts.contains(&Cut::Unit(order.place(id)?)) {
+        return None;
     }
-    would
+    let saves = order.saves(&cuts);
+    Some(WhatIf { unit: id.into(), started, would_start: started - saves, saves })
 }
 
 #[cfg(test)]
@@ -161,6 +117,12 @@ pub(crate) mod tests {
     fn a_unit_that_takes_no_time_saves_its_own_time_and_no_more() {
         assert_eq!(saved(&[Change::WithoutTime("wait.service".into())]), 15_300, "then the disk is the last");
         assert_eq!(saved(&[Change::WithoutTime("net.service".into())]), 200);
+    }
+
+    #[test]
+    fn a_wait_that_is_gone_saves_that_wait_and_no_more() {
+        assert_eq!(saved(&[Change::WithoutWait("kubelet.service".into())]), 100);
+        assert_eq!(saved(&[Change::WithoutWait("disk.service".into())]), 0);
     }
 
     #[test]

@@ -154,6 +154,7 @@ fn a_pasted_chain_is_enough_to_be_explained() {
         "cloud-final.service +11.703s\n└─multi-user.target @33.929s\n  └─cloud-config.service @31.392s +2.499s\n";
     let file = written(&folder, "chain.txt", chain);
     let text = said(&kiln(&["explain", "--unit", "cloud-final.service", "--chain"], &[&file]));
+    assert_eq!(text, said(&kiln(&["explain", "--chain"], &[&file])), "the unit that it was printed for");
     assert!(text.contains("cloud-config.service took 2.499s before it"), "{text}");
     assert!(
         said(&kiln(&["chain", "cloud-final.service", "--chain"], &[&file])).contains("cloud-final.service +11.703s")

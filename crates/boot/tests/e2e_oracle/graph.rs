@@ -4,31 +4,12 @@ use std::collections::BTreeMap;
 
 use kiln_boot::{Boot, Manager, Unit, UnitName, Usec};
 
-/// A small generator: the same seed gives the same boot everywhere.
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        // xorshift64*: good enough to choose by.
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit.max(1)
-    }
-
-    fn chance(&mut self, one_in: u64) -> bool {
-        self.below(one_in) == 0
-    }
-}
+use crate::dice::Dice;
 
 /// Names with everything that systemd escapes.
 fn name(index: u64, dice: &mut Dice) -> String {
     let kinds = ["service", "target", "socket", "mount", "device", "slice"];
-    let kind = kinds[usize::try_from(dice.below(6)).unwrap_or_default()];
+    let kind = kinds[dice.place(kinds.len())];
     match dice.below(6) {
         0 => format!("dev-disk-by\\x2dlabel-d{index}.{kind}"),
         1 => format!("getty@tty{index}.{kind}"),
@@ -44,7 +25,7 @@ pub(crate) fn boot(seed: u64) -> Boot {
     let count = 2 + dice.below(24);
     let names: Vec<String> = (0..count).map(|index| name(index, &mut dice)).collect();
     // Coarse times make ties, fine ones do not.
-    let grain = [1, 1_000, 250_000, 1_000_000][usize::try_from(dice.below(4)).unwrap_or_default()];
+    let grain = [1, 1_000, 250_000, 1_000_000][dice.place(4)];
     let length = 1 + dice.below(3) * 40_000_000 + dice.below(200_000_000);
     let finish = userspace + length;
     let at = |dice: &mut Dice| userspace + dice.below(length * 5 / 4) / grain * grain;
@@ -69,7 +50,7 @@ pub(crate) fn boot(seed: u64) -> Boot {
         unit.after = (0..orders)
             .map(|_| match dice.below(12) {
                 0 => "missing.service".into(),
-                _ => UnitName::from(names[usize::try_from(dice.below(count)).unwrap_or_default()].as_str()),
+                _ => UnitName::from(names[dice.place(names.len())].as_str()),
             })
             .collect();
         unit.after.dedup();
@@ -87,6 +68,7 @@ pub(crate) fn boot(seed: u64) -> Boot {
         },
         units,
         aliases: BTreeMap::from([("default.target".into(), root)]),
+        pasted: None,
     }
 }
 

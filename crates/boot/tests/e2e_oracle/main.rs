@@ -1,6 +1,8 @@
 //! What kiln prints, held against Debian's own `systemd-analyze` on random boots. No root, no booted systemd.
 
 mod bus;
+#[path = "../support/dice.rs"]
+mod dice;
 mod graph;
 
 use std::process::Command;

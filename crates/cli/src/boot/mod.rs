@@ -46,10 +46,20 @@ enum Form {
 
 #[derive(Debug, Args)]
 struct Target {
-    /// The unit whose start is in question
-    #[arg(long, value_name = "UNIT", default_value = "kubelet.service")]
-    unit: String,
+    /// The unit whose start is in question: kubelet.service, or where a pasted chain does not have it, that chain's own
+    #[arg(long, value_name = "UNIT")]
+    unit: Option<String>,
 }
+
+impl Target {
+    /// The unit that is asked about.
+    fn of(&self, boot: &Boot) -> String {
+        let usual = || boot.pasted_root().filter(|_| boot.unit(KUBELET).is_none()).unwrap_or(KUBELET);
+        self.unit.clone().unwrap_or_else(|| usual().to_owned())
+    }
+}
+
+const KUBELET: &str = "kubelet.service";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
@@ -161,7 +171,8 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
         Verb::Blame { source } => show::print(&kiln_boot::blame(&source.read()?).map_err(Failure::failed)?),
         Verb::Time { source } => show::print(&kiln_boot::time(&source.read()?).map_err(Failure::failed)?),
         Verb::Explain { target, source, output } => {
-            let explained = explain(&source.read()?, &target.unit).map_err(Failure::failed)?;
+            let boot = source.read()?;
+            let explained = explain(&boot, &target.of(&boot)).map_err(Failure::failed)?;
             show::either(output.output, &explained, show::explanation)
         }
         Verb::WhatIf { without, without_edge, target, source, output } => {
@@ -174,13 +185,17 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
             let edges = edges
                 .map(|(unit, other)| Change::WithoutEdge { unit: unit.as_str().into(), other: other.as_str().into() });
             let changes: Vec<Change> = units.chain(edges).collect();
-            explain(&boot, &target.unit).map_err(Failure::failed)?;
-            let answer = kiln_boot::what_if(&boot, &target.unit, &changes);
+            let unit = target.of(&boot);
+            explain(&boot, &unit).map_err(Failure::failed)?;
+            let answer = kiln_boot::what_if(&boot, &unit, &changes);
             let answer = answer.ok_or_else(|| Failure::input("the unit in question is the one that is taken out"))?;
             show::either(output.output, &answer, show::what_if)
         }
         Verb::Compare { first, second, target, output } => {
-            let of = |path| explain(&source::capture(path)?, &target.unit).map_err(|error| Failure::file(path, error));
+            let of = |path| {
+                let boot = source::capture(path)?;
+                explain(&boot, &target.of(&boot)).map_err(|error| Failure::file(path, error))
+            };
             show::either(output.output, &compare::compare(&of(first)?, &of(second)?), show::comparison)
         }
         Verb::Budget { file, source, output } => {
@@ -207,7 +222,7 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
         }
         Verb::Plot { out, target, source } => {
             let boot = source.read()?;
-            let explained = explain(&boot, &target.unit).map_err(Failure::failed)?;
+            let explained = explain(&boot, &target.of(&boot)).map_err(Failure::failed)?;
             std::fs::write(out, plot::plot(&boot, &explained)).map_err(|error| Failure::file(out, error))
         }
         Verb::Capture { out } => {

@@ -45,7 +45,13 @@ pub(super) fn explanation(explained: &Explanation) -> String {
     table.load_style(presets::NOTHING).set_header(["BEGAN", "RAN", "WAITED", "UNIT", "WHY IT WAITED"]);
     for hop in &explained.hops {
         let why = if hop.wait == Wait::Queue { String::new() } else { hop.wait.to_string() };
-        table.add_row([hop.began.to_string(), span(hop.ran), span(hop.waited), hop.unit.to_string(), why]);
+        table.add_row([
+            hop.began.to_string(),
+            hop.ran.map_or("unknown".to_owned(), span),
+            span(hop.waited),
+            hop.unit.to_string(),
+            why,
+        ]);
     }
     text.push_str(&lines(&table));
     if explained.findings.is_empty() {
@@ -70,7 +76,7 @@ pub(super) fn what_if(answer: &WhatIf) -> String {
 pub(super) fn comparison(compared: &Comparison) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["CHANGE", "FIRST", "SECOND", "UNIT"]);
-    let spent = |hop: &Option<Hop>| hop.as_ref().map_or("-".to_owned(), |hop| (hop.ran + hop.waited).to_string());
+    let spent = |hop: &Option<Hop>| hop.as_ref().map_or("-".to_owned(), |hop| hop.spent().to_string());
     for row in compared.rows.iter().filter(|row| row.change != 0) {
         let sign = if row.change < 0 { '-' } else { '+' };
         let change = format!("{sign}{}", Usec(row.change.unsigned_abs()));
