@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kube::Config;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kiln_cloud::Seen;
+use kube::config::Kubeconfig;
+use kube::{Api, Config};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
@@ -14,7 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::Error;
-use crate::call::REQUEST_LIMIT;
+use crate::call::{REQUEST_LIMIT, once};
 
 /// An API server, by its address and by what is trusted of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +78,25 @@ impl Endpoint {
             Err(error) if shown.is_empty() => Err(failed(error)),
             _ => Ok(shown.iter().map(|der| pem(der)).collect()),
         }
+    }
+
+    /// The certificates that the cluster offers to whoever wants to join it, PEM each: kubeadm keeps them where anybody may read. Nobody
+    /// vouches for the answer, so it is worth nothing without a pin; no credential is shown to get it.
+    pub async fn offered(&self) -> Result<Seen<Vec<String>>, Error> {
+        let call = "GET /api/v1/namespaces/kube-public/configmaps/cluster-info".to_owned();
+        let mut config = Config::new(self.uri()?);
+        config.accept_invalid_certs = true;
+        config.proxy_url = None;
+        let api: Api<ConfigMap> = Api::namespaced(crate::connect(config)?, "kube-public");
+        let map = once(&call, api.get_opt("cluster-info")).await?;
+        let text = map.and_then(|map| map.data).and_then(|mut data| data.remove("kubeconfig")).unwrap_or_default();
+        let data = Kubeconfig::from_yaml(&text)
+            .ok()
+            .and_then(|read| read.clusters.into_iter().next()?.cluster?.certificate_authority_data)
+            .and_then(|data| STANDARD.decode(data.trim()).ok())
+            .and_then(|bytes| String::from_utf8(bytes).ok())
+            .unwrap_or_default();
+        Ok(Seen { value: ders(&data).iter().map(|der| pem(der)).collect(), call })
     }
 
     fn uri(&self) -> Result<http::Uri, Error> {

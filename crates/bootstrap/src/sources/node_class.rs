@@ -13,7 +13,9 @@ pub fn node_class(document: &Document, arch: &str) -> Result<Vec<Layer>, SourceE
     expect_kind(document, "AKSNodeClass")?;
     let class: AksNodeClass = document.parse()?;
     let mut said = Layer::new(Kind::NodeClass);
-    for (path, field, value) in spec(&class.spec) {
+    // The server completes what is said of kubelet: a file means what it would mean in the cluster.
+    let kubelet = class.spec.clone().with_defaults().kubelet;
+    for (path, field, value) in spec(&NodeClassSpec { kubelet, ..class.spec }) {
         said.set(field, value, document.place(&format!("spec.{path}")))?;
     }
     annotations(document, &mut said)?;

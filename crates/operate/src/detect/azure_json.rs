@@ -1,9 +1,9 @@
 //! What a node of the cluster knows of its cloud: `azure.json`. Of its secrets none is read.
 
+use kiln_contracts::go::cluster_id::from_security_group;
 use serde::Deserialize;
 
 use super::Detected;
-use super::places::cluster_id_of;
 
 /// A file that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ impl AzureJsonFacts {
         }
         if !fields.security_group_name.is_empty() {
             let call = at("securityGroupName");
-            if let Some(id) = cluster_id_of(&fields.security_group_name) {
+            if let Some(id) = from_security_group(&fields.security_group_name) {
                 found.fact("clusterId", id, &call);
             }
             found.fact("securityGroup", &fields.security_group_name, call);

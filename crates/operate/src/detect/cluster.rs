@@ -1,7 +1,7 @@
 //! What the cluster itself says.
 
 use kiln_bootstrap::Place;
-use kiln_bootstrap::trust::{self, Offered};
+use kiln_bootstrap::trust::{self, Offered, TrustError};
 use kiln_cloud::Seen;
 use kiln_cluster::{Cluster, Endpoint, connect};
 use kiln_contracts::{from_base64, to_base64};
@@ -51,7 +51,12 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
             }
         }
     }
-    match trust::certificates(&offered, pin) {
+    let chosen = match (trust::certificates(&offered, pin), pin) {
+        // Most servers show their own certificate alone; the authority's is where kubeadm's nodes look for it.
+        (Err(TrustError::OtherPin(other)), Some(pin)) => by_pin(endpoint, pin).await.ok_or(TrustError::OtherPin(other)),
+        (chosen, _) => chosen,
+    };
+    match chosen {
         Ok((data, place)) => {
             let call = match place {
                 Place::Call(call) => call,
@@ -66,6 +71,13 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
             None
         }
     }
+}
+
+/// The certificate with this pin among those that the cluster offers to everybody.
+async fn by_pin(endpoint: &Endpoint, pin: &str) -> Option<(String, Place)> {
+    let seen = endpoint.offered().await.ok()?;
+    let (data, _) = trust::certificates(&Offered { kubeconfig: None, shown: seen.value }, Some(pin)).ok()?;
+    Some((data, Place::Call(format!("{}, pin {pin}", seen.call))))
 }
 
 /// Whether the cluster answers at all: otherwise each further question would wait as long for nothing.

@@ -4,9 +4,11 @@
 mod azure_json;
 mod cluster;
 mod network;
+mod objects;
 mod places;
 
 pub use azure_json::{AzureJsonFacts, BadAzureJson};
+pub use objects::{KarpenterNames, KarpenterObjects, ObjectError, karpenter};
 
 use std::error::Error as StdError;
 use std::fmt;

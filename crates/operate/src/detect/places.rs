@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kiln_cloud::{Landscape, Network, Placement, Seen};
+use kiln_contracts::go::cluster_id::from_security_group;
 
 use super::{Detected, said};
 
@@ -30,22 +31,13 @@ pub(super) async fn look<L: Landscape>(azure: &L, found: &mut Detected) {
     }
 }
 
-/// The eight digits in the name of a security group that AKS made.
-pub(super) fn cluster_id_of(security_group: &str) -> Option<&str> {
-    let head = "aks-agentpool-";
-    let lower = security_group.to_ascii_lowercase();
-    let digits = lower.strip_prefix(head)?.strip_suffix("-nsg")?;
-    let right = digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    right.then(|| &security_group[head.len()..head.len() + 8])
-}
-
 /// AKS's by its name; else the one that pools use; else the only one.
 fn security_group(groups: &Seen<Vec<String>>, placements: Option<&Seen<Vec<Placement>>>, found: &mut Detected) {
-    let of_aks: Vec<(&str, &str)> =
-        groups.value.iter().filter_map(|name| Some((name.as_str(), cluster_id_of(name)?))).collect();
+    let of_aks: Vec<(&str, String)> =
+        groups.value.iter().filter_map(|name| Some((name.as_str(), from_security_group(name)?))).collect();
     match of_aks.as_slice() {
         [(name, id)] => {
-            found.fact("clusterId", *id, &groups.call);
+            found.fact("clusterId", id, &groups.call);
             return found.fact("securityGroup", *name, &groups.call);
         }
         [] => {}
@@ -196,15 +188,6 @@ mod tests {
 
     #[test]
     fn aks_names_its_security_group_by_the_clusters_digits() {
-        assert_eq!(cluster_id_of("AKS-agentpool-46593302-NSG"), Some("46593302"));
-        for other in [
-            "aks-agentpool-4659330-nsg",
-            "aks-agentpool-46593302-nsg2",
-            "x-aks-agentpool-46593302-nsg",
-            "aks-agentpool-4659330x-nsg",
-        ] {
-            assert_eq!(cluster_id_of(other), None, "{other}");
-        }
         let one = found(&["mine", "aks-agentpool-46593302-nsg"], &["mine"]);
         assert_eq!(
             texts(&one),
