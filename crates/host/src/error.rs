@@ -76,6 +76,14 @@ pub enum Error {
         /// Where they were looked for.
         list: &'static str,
     },
+    /// The kernel does not take a value.
+    #[error("the kernel does not take `{value}` for `{path}`")]
+    Setting {
+        /// The setting.
+        path: String,
+        /// The value.
+        value: String,
+    },
     /// Somebody else is at work.
     #[error("`{path}` is held by {by}; wait for it to end, or look at what it does")]
     Held {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use kiln_node_plan::Artifact;
 use kiln_node_plan::layout::{CURRENT, GENERATIONS};
+use kiln_node_plan::{Artifact, Content};
 use rustix::fs::{OFlags, RenameFlags};
 
 use crate::error::Error;
@@ -43,15 +43,19 @@ impl Generations {
         Ok(target.and_then(|target| target.rsplit('/').next().map(str::to_owned)).filter(|name| !name.is_empty()))
     }
 
-    /// Whether a generation's folder holds exactly these files: nothing else, and nothing otherwise.
+    /// Whether a generation's folder holds exactly these files: nothing else, and nothing otherwise, but for what others write anew.
     pub fn holds(&self, name: &str, files: &[Artifact]) -> Result<bool, Error> {
         let folder = Self::folder(name);
         let paths: Vec<String> = files.iter().map(|file| format!("{folder}/{}", file.path)).collect();
         let placed: Vec<Placed<'_>> = placed(files, &paths);
         let wanted: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
         let there = self.files(&folder)?;
+        let differing = self.root.differing(&placed)?;
+        let seeded = |path: &str| {
+            files.iter().zip(&paths).any(|(file, at)| at == path && matches!(file.content, Content::Seed(_)))
+        };
         Ok(there.iter().map(String::as_str).collect::<BTreeSet<_>>() == wanted
-            && self.root.differing(&placed)?.is_empty())
+            && differing.iter().all(|file| seeded(file.path)))
     }
 
     /// Writes a generation's folder, whole or not at all; one of the same name is replaced in one step. Paths are inside the folder.
@@ -127,9 +131,8 @@ impl Generations {
             );
             folders.insert(inner.to_owned());
             let (parent, _) = self.root.parent(file.path)?;
-            let open = self.root.create(&parent, name, &file)?;
-            self.root.fill(&open, &file, &owners)?;
-            if durability == Durability::Now {
+            let open = self.root.make(&parent, name, &file, &owners)?;
+            if let (Durability::Now, Some(open)) = (durability, open) {
                 self.root.ops.act(Op::Sync, "sync", file.path, || rustix::fs::fsync(&open))?;
             }
         }

@@ -3,9 +3,13 @@
 //! [`Root`] is a folder below which everything happens: `/` on a node, any folder for `--root`. Every change to a file goes through one
 //! counted place ([`Counts`]), which tests use to stop a program after any of its operations ([`Root::stop_after`]).
 
+pub mod clock;
 mod error;
 mod generations;
+mod kernel;
 mod lock;
+pub mod netlink;
+pub mod notify;
 mod ops;
 mod owners;
 mod root;
@@ -16,5 +20,5 @@ pub use lock::Lock;
 pub use ops::{Counts, Op};
 pub use owners::{Ids, Owners};
 pub use root::observe::Found;
-pub use root::write::{Durability, Placed};
+pub use root::write::{Durability, Placed, What};
 pub use root::{Kind, Root};

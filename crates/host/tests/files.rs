@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use kiln_host::{Counts, Durability, Error, Found, Kind, Lock, Placed, Root};
+use kiln_host::{Counts, Durability, Error, Found, Kind, Lock, Placed, Root, What};
 
 fn root() -> (tempfile::TempDir, Root) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -52,7 +52,7 @@ fn owners_are_those_of_the_root_and_an_unknown_one_is_named() {
     }
     assert!(root.differing(&[file]).expect("compare").is_empty());
     assert_eq!(root.differing(&[Placed { mode: 0o644, ..file }]).expect("compare").len(), 1);
-    assert_eq!(root.differing(&[Placed { bytes: b"x", ..file }]).expect("compare").len(), 1);
+    assert_eq!(root.differing(&[Placed { what: What::Bytes(b"x"), ..file }]).expect("compare").len(), 1);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_link_in_the_place_of_a_file_is_replaced_and_its_target_left_alone() {
     let (folder, root) = root();
     fs::write(folder.path().join("target"), "old").expect("write");
     symlink("target", folder.path().join("f")).expect("link");
-    assert_eq!(root.look("/f").expect("look"), Found::Other(Kind::Link));
+    assert_eq!(root.look("/f").expect("look"), Found::Link { target: "target".to_owned() });
     root.write_all(&[Placed::new("/f", b"new", 0o644)], Durability::Later).expect("written");
     assert_eq!(root.kind("/f").expect("kind"), Some(Kind::File));
     assert_eq!(fs::read(folder.path().join("target")).expect("read"), b"old");
@@ -108,6 +108,21 @@ fn what_is_there_is_told_by_hash_mode_and_owner() {
     assert_eq!(seen["/d"], Found::Other(Kind::Folder));
     assert!(["/none", "/none/x", "/abc/x"].iter().all(|path| seen[*path] == Found::Absent));
     assert_eq!(root.counts(), Counts::default(), "looking changes nothing");
+}
+
+#[test]
+fn a_link_is_one_of_the_things_that_are_placed() {
+    let (folder, root) = root();
+    let link = Placed::link("/etc/localtime", "../usr/share/zoneinfo/UTC");
+    assert_eq!(root.differing(&[link]).expect("compare").len(), 1);
+    root.write_all(&[link], Durability::Now).expect("written");
+    assert_eq!(
+        fs::read_link(folder.path().join("etc/localtime")).expect("link").to_str(),
+        Some("../usr/share/zoneinfo/UTC")
+    );
+    assert!(root.differing(&[link]).expect("compare").is_empty());
+    root.write_all(&[Placed::new("/etc/localtime", b"", 0o644)], Durability::Now).expect("replaced");
+    assert_eq!(root.kind("/etc/localtime").expect("kind"), Some(Kind::File));
 }
 
 #[test]

@@ -48,7 +48,10 @@ fn a_generation_is_written_once_and_a_second_time_changes_nothing() {
         mode: 0o600,
         ..artifact("kubeconfig", "")
     });
+    files.push(Artifact::link("ca.crt", "/etc/ssl/ca.crt"));
+    files.push(Artifact::seed("kubelet.conf", "first".to_owned()));
     assert!(generations.write("1-aa", &files, Durability::Now).expect("written"));
+    fs::write(folder.path().join("etc/kiln/generations/1-aa/kubelet.conf"), "rotated").expect("write");
     generations.flip("1-aa", Durability::Now).expect("flipped");
     assert_eq!(generations.current().expect("current").as_deref(), Some("1-aa"));
     assert_eq!(fs::read(folder.path().join("etc/kiln/current/kubelet.env")).expect("read"), b"A=1\n");

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 use crate::owners::Owners;
-use crate::root::write::Placed;
+use crate::root::write::{Placed, What};
 use crate::root::{Kind, Root};
 
 /// What stands at a path. Links are not followed: who wants a file there wants no link.
@@ -28,7 +28,12 @@ pub enum Found {
         /// Its group.
         gid: u32,
     },
-    /// Something that is no file.
+    /// A symbolic link.
+    Link {
+        /// Where to.
+        target: String,
+    },
+    /// Something that is neither.
     Other(Kind),
     /// Nothing.
     Absent,
@@ -68,16 +73,23 @@ impl Root {
         let owners = Owners::of(self)?;
         let mut differ = Vec::new();
         for file in files {
-            let ids = owners.ids(file.path, file.user, file.group)?;
-            let same = match self.open_file(file.path)? {
-                Some((open, found)) => found == (file.mode, ids.uid, ids.gid) && same_bytes(open, file)?,
-                None => false,
-            };
-            if !same {
+            if !self.is_so(file, &owners)? {
                 differ.push(file);
             }
         }
         Ok(differ)
+    }
+
+    fn is_so(&self, file: &Placed<'_>, owners: &Owners) -> Result<bool, Error> {
+        let bytes = match file.what {
+            What::Link(target) => return Ok(self.read_link(file.path)?.as_deref() == Some(target)),
+            What::Bytes(bytes) => bytes,
+        };
+        let ids = owners.ids(file.path, file.user, file.group)?;
+        match self.open_file(file.path)? {
+            Some((open, found)) => Ok(found == (file.mode, ids.uid, ids.gid) && same_bytes(open, bytes, file.path)?),
+            None => Ok(false),
+        }
     }
 
     fn open_file(&self, path: &str) -> Result<Option<(File, Attributes)>, Error> {
@@ -95,13 +107,17 @@ impl Root {
     }
 
     fn no_file(&self, path: &str) -> Result<Found, Error> {
-        Ok(self.kind(path)?.map_or(Found::Absent, Found::Other))
+        match self.kind(path)? {
+            None => Ok(Found::Absent),
+            Some(Kind::Link) => Ok(Found::Link { target: self.read_link(path)?.unwrap_or_default() }),
+            Some(kind) => Ok(Found::Other(kind)),
+        }
     }
 }
 
-fn same_bytes(file: File, wanted: &Placed<'_>) -> Result<bool, Error> {
-    let mut bytes = Vec::with_capacity(wanted.bytes.len() + 1);
-    let longer = wanted.bytes.len() as u64 + 1;
-    file.take(longer).read_to_end(&mut bytes).map_err(|source| Error::io("read", wanted.path, source))?;
-    Ok(bytes == wanted.bytes)
+fn same_bytes(file: File, wanted: &[u8], path: &str) -> Result<bool, Error> {
+    let mut bytes = Vec::with_capacity(wanted.len() + 1);
+    let longer = wanted.len() as u64 + 1;
+    file.take(longer).read_to_end(&mut bytes).map_err(|source| Error::io("read", path, source))?;
+    Ok(bytes == wanted)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
-use kiln_node_plan::Artifact;
+use kiln_node_plan::{Artifact, Content};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, StatxAttributes, StatxFlags, Uid};
 use rustix::io::Errno;
 
@@ -27,8 +27,8 @@ pub struct Placed<'p> {
     /// Its absolute path.
     pub path: &'p str,
     /// What is in it.
-    pub bytes: &'p [u8],
-    /// Its permissions.
+    pub what: What<'p>,
+    /// Its permissions. A link has none.
     pub mode: u32,
     /// Its owner, by name or number.
     pub user: &'p str,
@@ -36,10 +36,24 @@ pub struct Placed<'p> {
     pub group: &'p str,
 }
 
+/// What stands at a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum What<'p> {
+    /// A file with these bytes.
+    Bytes(&'p [u8]),
+    /// A symbolic link to there.
+    Link(&'p str),
+}
+
 impl<'p> Placed<'p> {
     /// A file of the superuser.
     pub fn new(path: &'p str, bytes: &'p [u8], mode: u32) -> Self {
-        Self { path, bytes, mode, user: "root", group: "root" }
+        Self { path, what: What::Bytes(bytes), mode, user: "root", group: "root" }
+    }
+
+    /// A symbolic link.
+    pub fn link(path: &'p str, target: &'p str) -> Self {
+        Self { what: What::Link(target), ..Self::new(path, b"", 0o777) }
     }
 }
 
@@ -47,7 +61,10 @@ impl<'p> From<&'p Artifact> for Placed<'p> {
     fn from(artifact: &'p Artifact) -> Self {
         Self {
             path: &artifact.path,
-            bytes: artifact.content.expose(),
+            what: match &artifact.content {
+                Content::Link(target) => What::Link(target),
+                content => What::Bytes(content.expose()),
+            },
             mode: artifact.mode,
             user: &artifact.owner.user,
             group: &artifact.owner.group,
@@ -57,7 +74,12 @@ impl<'p> From<&'p Artifact> for Placed<'p> {
 
 impl std::fmt::Debug for Placed<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({} bytes, {:04o} {}:{})", self.path, self.bytes.len(), self.mode, self.user, self.group)
+        match self.what {
+            What::Bytes(bytes) => {
+                write!(f, "{} ({} bytes, {:04o} {}:{})", self.path, bytes.len(), self.mode, self.user, self.group)
+            }
+            What::Link(target) => write!(f, "{} -> {target}", self.path),
+        }
     }
 }
 
@@ -67,7 +89,8 @@ struct Staged<'p> {
     parent: OwnedFd,
     name: &'p str,
     temporary: String,
-    open: OwnedFd,
+    /// None for a link.
+    open: Option<OwnedFd>,
     /// Something is mounted over the file: it cannot be renamed over, only written.
     mounted: bool,
 }
@@ -139,36 +162,51 @@ impl Root {
             let temporary = temporary(name);
             self.clear(&parent, &temporary, file.path)?;
             let mounted = is_mounted(&parent, name, file.path)?;
-            let open = self.create(&parent, &temporary, file)?;
-            staged.push(Staged { file: *file, parent, name, temporary, open, mounted });
-            let Some(last) = staged.last() else { continue };
-            self.fill(&last.open, file, owners)?;
+            staged.push(Staged { file: *file, parent, name, temporary, open: None, mounted });
+            if let Some(last) = staged.last_mut() {
+                last.open = self.make(&last.parent, &last.temporary, file, owners)?;
+            }
         }
         if durability == Durability::Now {
             for file in staged.iter().filter(|file| !file.mounted) {
-                self.ops.act(Op::Sync, "sync", file.file.path, || rustix::fs::fsync(&file.open))?;
+                if let Some(open) = &file.open {
+                    self.ops.act(Op::Sync, "sync", file.file.path, || rustix::fs::fsync(open))?;
+                }
             }
         }
         Ok(())
     }
 
-    /// Makes an empty file that nobody else can read yet.
-    pub(crate) fn create(&self, parent: &OwnedFd, name: &str, file: &Placed<'_>) -> Result<OwnedFd, Error> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        self.ops.act(Op::Create, "create", file.path, || rustix::fs::openat(parent, name, flags, 0o600.into()))
-    }
-
-    /// Bytes, then owner, then mode: at no time may somebody read what is not theirs, and a change of owner drops set-user-id bits.
-    pub(crate) fn fill(&self, open: &OwnedFd, file: &Placed<'_>, owners: &Owners) -> Result<(), Error> {
-        self.pour(open, file.bytes, file.path)?;
-        let ids = owners.ids(file.path, file.user, file.group)?;
-        self.ops.act(Op::Attributes, "set owner and mode of", file.path, || {
-            let stat = rustix::fs::fstat(open)?;
-            if (stat.st_uid, stat.st_gid) != (ids.uid, ids.gid) {
-                rustix::fs::fchown(open, Some(Uid::from_raw(ids.uid)), Some(Gid::from_raw(ids.gid)))?;
+    /// Makes a file, or a link, under a name that is free. Nobody else can read the file until all of it is there: bytes, then owner, then
+    /// mode, since a change of owner drops set-user-id bits.
+    pub(crate) fn make(
+        &self,
+        parent: &OwnedFd,
+        name: &str,
+        file: &Placed<'_>,
+        owners: &Owners,
+    ) -> Result<Option<OwnedFd>, Error> {
+        let path = file.path;
+        let bytes = match file.what {
+            What::Bytes(bytes) => bytes,
+            What::Link(target) => {
+                self.ops.act(Op::Link, "make the link", path, || rustix::fs::symlinkat(target, parent, name))?;
+                return Ok(None);
             }
-            rustix::fs::fchmod(open, Mode::from_raw_mode(file.mode))
-        })
+        };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open =
+            self.ops.act(Op::Create, "create", path, || rustix::fs::openat(parent, name, flags, 0o600.into()))?;
+        self.pour(&open, bytes, path)?;
+        let ids = owners.ids(path, file.user, file.group)?;
+        self.ops.act(Op::Attributes, "set owner and mode of", path, || {
+            let stat = rustix::fs::fstat(&open)?;
+            if (stat.st_uid, stat.st_gid) != (ids.uid, ids.gid) {
+                rustix::fs::fchown(&open, Some(Uid::from_raw(ids.uid)), Some(Gid::from_raw(ids.gid)))?;
+            }
+            rustix::fs::fchmod(&open, Mode::from_raw_mode(file.mode))
+        })?;
+        Ok(Some(open))
     }
 
     /// Writes bytes, in two halves, so that a test can stop in the middle of a file.
@@ -198,12 +236,15 @@ impl Root {
     /// Writes into a file that cannot be replaced, a bind mount. What was in it comes back when there is no room for the new.
     fn overwrite(&self, file: &Staged<'_>) -> Result<(), Error> {
         let path = file.file.path;
+        let What::Bytes(bytes) = file.file.what else {
+            return Err(Error::Mounted { path: path.to_owned(), mount: path.to_owned() });
+        };
         let before = self.read(path)?;
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = rustix::fs::openat(&file.parent, file.name, flags, Mode::empty())
             .map_err(|errno| Error::io("write into the mounted", path, errno))?;
         let written = self.ops.act(Op::Write, "write into the mounted", path, || {
-            rustix::fs::ftruncate(&open, 0).and_then(|()| write_whole(&open, file.file.bytes))
+            rustix::fs::ftruncate(&open, 0).and_then(|()| write_whole(&open, bytes))
         });
         if let Err(error) = written {
             let back = self.ops.act(Op::Write, "put back the mounted", path, || {
