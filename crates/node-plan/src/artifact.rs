@@ -29,10 +29,15 @@ pub enum Content {
     Bytes(Vec<u8>),
     /// This, which nobody else may see: the file is `0600` at most, and its hash is not recorded.
     Secret(SecretBytes),
+    /// This to begin with. Somebody else writes the file anew later, with the same meaning, so it is compared with what kiln wrote
+    /// last and not with what is there. Nobody else may see it.
+    Seed(Vec<u8>),
+    /// A symbolic link to there. It has no permissions of its own.
+    Link(String),
 }
 
 /// Who owns a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// The user.
     pub user: String,
@@ -50,6 +55,45 @@ pub struct Affect {
     pub effect: Effect,
 }
 
+impl Artifact {
+    /// A file of the superuser that everybody may read.
+    pub fn plain(path: impl Into<String>, content: impl Into<Content>) -> Self {
+        Self { path: path.into(), content: content.into(), mode: 0o644, owner: Owner::root(), affects: Vec::new() }
+    }
+
+    /// A file that only the superuser reads.
+    pub fn secret(path: impl Into<String>, bytes: SecretBytes) -> Self {
+        Self { mode: 0o600, ..Self::plain(path, Content::Secret(bytes)) }
+    }
+
+    /// A file that only the superuser reads, and that somebody else writes anew later.
+    pub fn seed(path: impl Into<String>, text: String) -> Self {
+        Self { mode: 0o600, ..Self::plain(path, Content::Seed(text.into_bytes())) }
+    }
+
+    /// A symbolic link.
+    pub fn link(path: impl Into<String>, target: impl Into<String>) -> Self {
+        Self { mode: 0o777, ..Self::plain(path, Content::Link(target.into())) }
+    }
+
+    /// The same, with a unit that restarts when it changes.
+    #[must_use]
+    pub fn restarts(self, unit: &str) -> Self {
+        self.affecting(unit, Effect::Restart)
+    }
+
+    /// The same, with a unit that reads its files again when it changes.
+    #[must_use]
+    pub fn reloads(self, unit: &str) -> Self {
+        self.affecting(unit, Effect::Reload)
+    }
+
+    fn affecting(mut self, unit: &str, effect: Effect) -> Self {
+        self.affects.push(Affect { unit: unit.to_owned(), effect });
+        self
+    }
+}
+
 impl Owner {
     /// The superuser.
     pub fn root() -> Self {
@@ -58,19 +102,20 @@ impl Owner {
 }
 
 impl Content {
-    /// The bytes, to be written.
+    /// The bytes to be written; for a link its target.
     pub fn expose(&self) -> &[u8] {
         match self {
-            Self::Bytes(bytes) => bytes,
+            Self::Bytes(bytes) | Self::Seed(bytes) => bytes,
             Self::Secret(bytes) => bytes.expose(),
+            Self::Link(target) => target.as_bytes(),
         }
     }
 
-    /// SHA-256 in hexadecimal digits; none for a secret.
+    /// SHA-256 in hexadecimal digits; none for a secret or a link.
     pub fn sha256(&self) -> Option<String> {
         match self {
-            Self::Bytes(bytes) => Some(sha256_hex(bytes)),
-            Self::Secret(_) => None,
+            Self::Bytes(bytes) | Self::Seed(bytes) => Some(sha256_hex(bytes)),
+            Self::Secret(_) | Self::Link(_) => None,
         }
     }
 }
@@ -78,9 +123,16 @@ impl Content {
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
+            Self::Bytes(bytes) | Self::Seed(bytes) => write!(f, "{} bytes", bytes.len()),
             Self::Secret(_) => f.write_str("***"),
+            Self::Link(target) => write!(f, "-> {target}"),
         }
+    }
+}
+
+impl From<Vec<u8>> for Content {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
     }
 }
 

@@ -26,3 +26,49 @@ pub const BOOT: &str = "/run/kiln/boot.json";
 pub const READY: &str = "/run/kiln/ready";
 /// What kilnd did last, for people and programs.
 pub const STATUS: &str = "/run/kiln/status.json";
+/// What stood where kiln writes, from before kiln: one copy per path, named by [`before`]. Outlives generations.
+pub const BEFORE: &str = "/var/lib/kiln/before";
+/// The kubelet's client certificate and key, in one file that it renews itself. It stays on the disk of the system also where the
+/// kubelet's folder is on a disk that does not survive: without it every such loss would need a new credential to join with.
+pub const CLIENT_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+
+/// The kubelet's unit. It runs `/etc/kiln/current/kubelet $KUBELET_ARGS $KUBELET_REGISTER_ARGS` with the environment files
+/// [`KUBELET_ENV`] and [`REGISTER_ENV`].
+pub const KUBELET_UNIT: &str = "kubelet.service";
+/// The runtime's unit. It runs `/etc/kiln/current/containerd --config /etc/kiln/current/containerd.toml` with the environment file
+/// [`RUNTIME_ENV`].
+pub const RUNTIME_UNIT: &str = "containerd.service";
+
+/// In a generation: the document.
+pub const DOCUMENT: &str = "config.json";
+/// In a generation: what it found on the node and changed there.
+pub const MANIFEST: &str = "manifest.json";
+/// In a generation: the credential that the node joins with, as it was found.
+pub const CREDENTIAL: &str = "credential";
+/// In a generation: `KUBELET_ARGS` and proxies.
+pub const KUBELET_ENV: &str = "kubelet.env";
+/// In a generation: `KUBELET_REGISTER_ARGS`, which act when a node registers and never again. Apart, so that a change of a label
+/// restarts nothing.
+pub const REGISTER_ENV: &str = "register.env";
+/// In a generation: the kubelet's configuration.
+pub const KUBELET_CONFIG: &str = "kubelet.json";
+/// In a generation: how the kubelet reaches its API server.
+pub const KUBECONFIG: &str = "kubeconfig";
+/// In a generation: how the kubelet gets its first certificate.
+pub const BOOTSTRAP_KUBECONFIG: &str = "bootstrap-kubeconfig";
+/// In a generation: the certificates of the cluster.
+pub const CLUSTER_CA: &str = "ca.crt";
+/// In a generation: the runtime's configuration.
+pub const RUNTIME_CONFIG: &str = "containerd.toml";
+/// In a generation: the runtime's environment.
+pub const RUNTIME_ENV: &str = "containerd.env";
+
+/// A file of the generation in force.
+pub fn current(file: &str) -> String {
+    format!("{CURRENT}/{file}")
+}
+
+/// Where the copy of a file from before kiln is kept.
+pub fn before(path: &str) -> String {
+    format!("{BEFORE}/{}", &crate::custom_data::sha256_hex(path.as_bytes())[..32])
+}

@@ -1,0 +1,97 @@
+//! The kubelet's flags, in two environment files: what it runs with, and what it registers with.
+
+use std::collections::BTreeMap;
+
+use super::draft::Draft;
+use super::quote;
+use crate::artifact::Artifact;
+use crate::labels;
+use crate::layout::{self, current};
+
+/// Flags that fields of the document make.
+const OWN: [(&str, &str); 12] = [
+    ("--bootstrap-kubeconfig", "spec.credentialFrom"),
+    ("--cert-dir", "no field: the kubelet's certificate stays on the disk of the system"),
+    ("--config", "spec.kubelet.configuration"),
+    ("--config-dir", "spec.kubelet.configuration"),
+    ("--hostname-override", "spec.platform.hostName"),
+    ("--image-credential-provider-bin-dir", "spec.kubelet.credentialProviders"),
+    ("--image-credential-provider-config", "spec.kubelet.credentialProviders"),
+    ("--kubeconfig", "spec.credentialFrom"),
+    ("--node-ip", "spec.kubelet.nodeIp"),
+    ("--node-labels", "spec.kubelet.labels"),
+    ("--register-with-taints", "spec.kubelet.taints"),
+    ("--root-dir", "spec.kubelet.root"),
+];
+
+pub(super) fn render(draft: &mut Draft<'_>) {
+    let kubelet = &draft.spec.kubelet;
+    for (flag, value) in &kubelet.flags {
+        if let Some((_, field)) = OWN.iter().find(|(own, _)| own == flag) {
+            draft.unfit(format!("spec.kubelet.flags[{flag}]"), format!("kiln sets this flag: {field}"));
+        }
+        let odd = value.chars().chain(flag.chars()).any(char::is_control);
+        draft.unfit_when(odd, format!("spec.kubelet.flags[{flag}]"), "a flag has one line");
+    }
+    let args: Vec<String> = run_with(draft).into_iter().map(|(flag, value)| format!("{flag}={value}")).collect();
+    let text = quote::words("KUBELET_ARGS", args.iter().map(String::as_str)) + &proxies(draft);
+    draft.file(Artifact::plain(layout::KUBELET_ENV, text).restarts(layout::KUBELET_UNIT));
+    let args = register_with(draft);
+    let text = quote::words("KUBELET_REGISTER_ARGS", args.iter().map(String::as_str));
+    draft.file(Artifact::plain(layout::REGISTER_ENV, text));
+}
+
+fn run_with(draft: &Draft<'_>) -> BTreeMap<String, String> {
+    let spec = draft.spec;
+    let mut flags = spec.kubelet.flags.clone();
+    let mut set = |flag: &str, value: String| flags.insert(flag.to_owned(), value);
+    set("--config", current(layout::KUBELET_CONFIG));
+    set("--kubeconfig", current(layout::KUBECONFIG));
+    set("--cert-dir", parent(layout::CLIENT_CERTIFICATE).to_owned());
+    if draft.desired.file(layout::BOOTSTRAP_KUBECONFIG).is_some() {
+        set("--bootstrap-kubeconfig", current(layout::BOOTSTRAP_KUBECONFIG));
+    }
+    if !spec.platform.host_name.is_empty() {
+        set("--hostname-override", spec.platform.host_name.clone());
+    }
+    if !spec.kubelet.node_ip.is_empty() {
+        set("--node-ip", spec.kubelet.node_ip.clone());
+    }
+    flags
+}
+
+fn register_with(draft: &Draft<'_>) -> Vec<String> {
+    let kubelet = &draft.spec.kubelet;
+    let mut args = Vec::new();
+    // The kubelet does not start with a label that a node may not give itself; the cluster is asked for those.
+    let own: Vec<String> = kubelet
+        .labels
+        .iter()
+        .filter(|(key, _)| labels::node_may_set(key))
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    if !own.is_empty() {
+        args.push(format!("--node-labels={}", own.join(",")));
+    }
+    let taints: Vec<String> =
+        kubelet.taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str())).collect();
+    if !taints.is_empty() {
+        args.push(format!("--register-with-taints={}", taints.join(",")));
+    }
+    args
+}
+
+/// The variables that programs look for a proxy in. Some look for small letters only, some for capitals only.
+pub(super) fn proxies(draft: &Draft<'_>) -> String {
+    let proxy = &draft.spec.os.proxy;
+    let none = proxy.no_proxy.join(",");
+    [("HTTP_PROXY", &proxy.http), ("HTTPS_PROXY", &proxy.https), ("NO_PROXY", &none)]
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| quote::variable(name, value) + &quote::variable(&name.to_lowercase(), value))
+        .collect()
+}
+
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("/", |(parent, _)| parent)
+}

@@ -1,0 +1,110 @@
+//! The credential that a node joins with, as it was found where the document says.
+
+use std::fmt;
+
+use crate::custom_data::SecretBytes;
+
+/// A credential to join with.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// A bearer token: a bootstrap token, or a service account's.
+    Token(SecretBytes),
+    /// A client certificate with its key, PEM, which is the kubelet's own from the start.
+    ClientCertificate(SecretBytes),
+    /// A whole kubeconfig to get the first certificate with.
+    Kubeconfig(SecretBytes),
+}
+
+/// Bytes that are no credential. They may be one with a fault, so they are not shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{length} bytes that are no credential to join with: a token, a certificate with its key (PEM) or a kubeconfig is needed"
+)]
+pub struct BadCredential {
+    /// How many bytes there were.
+    pub length: usize,
+}
+
+impl Credential {
+    /// What the bytes are.
+    pub fn parse(bytes: &SecretBytes) -> Result<Self, BadCredential> {
+        let bad = BadCredential { length: bytes.expose().len() };
+        let Ok(text) = std::str::from_utf8(bytes.expose()) else { return Err(bad) };
+        let text = text.trim();
+        if text.contains("-----BEGIN CERTIFICATE-----") && text.contains("PRIVATE KEY-----") {
+            return Ok(Self::ClientCertificate(SecretBytes::new(format!("{text}\n"))));
+        }
+        let squeezed: String = text.chars().filter(|c| !c.is_whitespace() && *c != '"').collect();
+        if squeezed.contains("clusters:") && squeezed.contains("kind:Config") {
+            return Ok(Self::Kubeconfig(SecretBytes::new(format!("{text}\n"))));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let parts: Vec<usize> = text.split('.').map(str::len).collect();
+        let token = parts == [6, 16] || (parts.len() == 3 && parts.iter().all(|length| *length > 0));
+        if token && text.chars().all(plain) { Ok(Self::Token(SecretBytes::new(text))) } else { Err(bad) }
+    }
+
+    /// The bytes, from which [`Credential::parse`] reads the same again.
+    pub fn bytes(&self) -> &SecretBytes {
+        match self {
+            Self::Token(bytes) | Self::ClientCertificate(bytes) | Self::Kubeconfig(bytes) => bytes,
+        }
+    }
+
+    /// What kind it is, for people.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Token(_) => "token",
+            Self::ClientCertificate(_) => "clientCertificate",
+            Self::Kubeconfig(_) => "kubeconfig",
+        }
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ***", self.kind())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Credential, BadCredential> {
+        Credential::parse(&SecretBytes::new(text))
+    }
+
+    #[test]
+    fn a_credential_is_known_by_its_form_and_reads_back_the_same() {
+        for (text, kind) in [
+            ("abcdef.0123456789abcdef\n", "token"),
+            ("eyJh.eyJz.c2ln", "token"),
+            (
+                "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\nMA==\n",
+                "clientCertificate",
+            ),
+            ("apiVersion: v1\nkind: Config\nclusters:\n- name: a\n", "kubeconfig"),
+            (r#"{"kind": "Config", "clusters": []}"#, "kubeconfig"),
+        ] {
+            let credential = parse(text).expect(text);
+            assert_eq!(credential.kind(), kind, "{text}");
+            assert_eq!(Credential::parse(credential.bytes()), Ok(credential));
+        }
+    }
+
+    #[test]
+    fn what_is_no_credential_is_refused_without_being_shown() {
+        for bad in ["", "hunter2", "abcdef.short", "-----BEGIN PRIVATE KEY-----", "a b.c.d"] {
+            let error = parse(bad).expect_err(bad).to_string();
+            assert!(bad.is_empty() || !error.contains(bad), "{error}");
+        }
+        assert_eq!(Credential::parse(&SecretBytes::new([0xff, 0xfe])), Err(BadCredential { length: 2 }));
+    }
+
+    #[test]
+    fn a_credential_does_not_print_itself() {
+        let shown = format!("{:?}", parse("abcdef.0123456789abcdef").expect("a token"));
+        assert_eq!(shown, "token: ***");
+    }
+}

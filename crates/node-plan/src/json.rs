@@ -1,0 +1,35 @@
+//! JSON put over JSON.
+
+use serde_json::Value;
+
+/// Puts one value over another: objects name by name, everything else as a whole.
+pub(crate) fn merge(into: &mut Value, over: &Value) {
+    match (into, over) {
+        (Value::Object(into), Value::Object(over)) => {
+            for (name, value) in over {
+                merge(into.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, over) => *into = over.clone(),
+    }
+}
+
+/// What is at a path of names.
+pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, name| value.get(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_mix_and_everything_else_is_taken_whole() {
+        let mut into = json!({"a": {"b": 1, "c": [1, 2]}, "d": 1});
+        merge(&mut into, &json!({"a": {"c": [3], "e": null}, "d": {"f": 2}}));
+        assert_eq!(into, json!({"a": {"b": 1, "c": [3], "e": null}, "d": {"f": 2}}));
+        assert_eq!((at(&into, &["d", "f"]), at(&into, &["d", "g"])), (Some(&json!(2)), None));
+    }
+}

@@ -1,0 +1,326 @@
+//! Which steps, and in which order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kiln_api::{Effect, NodeConfig};
+
+use super::Step;
+use crate::artifact::{Affect, Content};
+use crate::block::compose;
+use crate::desired::{Desired, Late, Setting};
+use crate::layout::{KUBELET_UNIT, RUNTIME_UNIT, current};
+use crate::observed::{Observed, Seen};
+
+/// Loads modules; settings that modules bring come after it.
+pub(crate) const MODULES_UNIT: &str = "systemd-modules-load.service";
+
+/// What a unit that cannot be started is a link to.
+const NOWHERE: &str = "/dev/null";
+
+/// The steps, and those that wait for the kubelet.
+pub(super) fn steps(
+    in_force: Option<&NodeConfig>,
+    wanted: &NodeConfig,
+    desired: &Desired,
+    observed: &Observed,
+    effect: Effect,
+) -> (Vec<Step>, Vec<Step>) {
+    let first = in_force.is_none();
+    let mut work = Work::default();
+    work.generation(desired, observed);
+    work.outside(desired, observed);
+    work.blocks(desired, observed);
+    work.settings(desired, observed);
+    work.people(desired, observed);
+    work.waiting(desired, observed);
+    let discarded = in_force.map_or_else(Vec::new, |from| discarded(from, wanted));
+    work.ordered(first, discarded, effect)
+}
+
+#[derive(Default)]
+struct Work {
+    keep: Vec<Step>,
+    generation: bool,
+    files: Vec<Step>,
+    units: Vec<Step>,
+    settings: Vec<Step>,
+    people: Vec<Step>,
+    enable: Vec<Step>,
+    stop: Vec<Step>,
+    late: Vec<Step>,
+    affected: BTreeMap<String, Effect>,
+    affected_late: BTreeMap<String, Effect>,
+}
+
+fn hear(affected: &mut BTreeMap<String, Effect>, affects: &[Affect]) {
+    for affect in affects {
+        let effect = affected.entry(affect.unit.clone()).or_insert(affect.effect);
+        *effect = affect.effect.max(*effect);
+    }
+}
+
+impl Work {
+    fn generation(&mut self, desired: &Desired, observed: &Observed) {
+        let manifest = observed.manifest.as_ref();
+        for file in &desired.files {
+            let last = manifest.and_then(|manifest| manifest.files.get(&file.path)?.as_deref());
+            if !observed.seen(&current(&file.path)).is(file, last) {
+                self.generation = true;
+                hear(&mut self.affected, &file.affects);
+            }
+        }
+        let gone = |path: &String| desired.file(path).is_none();
+        self.generation |= manifest.is_some_and(|manifest| manifest.files.keys().any(gone));
+    }
+
+    fn outside(&mut self, desired: &Desired, observed: &Observed) {
+        let remembered = |path: &str| observed.manifest.as_ref().and_then(|manifest| manifest.elsewhere.get(path));
+        let units: BTreeSet<&str> = desired.units().map(|file| file.path.as_str()).collect();
+        for file in desired.outside() {
+            let unit = units.contains(file.path.as_str());
+            let seen = observed.seen(&file.path);
+            if seen.is(file, None) {
+                // It is remembered from now on, so that it is put back one day.
+                self.generation |= remembered(&file.path).is_none();
+                continue;
+            }
+            if remembered(&file.path).is_none() {
+                self.generation = true;
+                if matches!(seen, Seen::File { .. }) {
+                    self.keep.push(Step::Keep { path: file.path.clone() });
+                }
+            }
+            if unit && file.content == Content::Link(NOWHERE.to_owned()) {
+                let name = file.path.rsplit('/').next().unwrap_or_default();
+                self.stop.push(Step::Stop { unit: name.to_owned() });
+            }
+            self.put(unit, Step::Put(file.clone()), &file.affects);
+        }
+        let wanted: BTreeSet<&str> = desired.outside().map(|file| file.path.as_str()).collect();
+        for (path, foreign) in observed.manifest.iter().flat_map(|manifest| &manifest.elsewhere) {
+            if wanted.contains(path.as_str()) {
+                continue;
+            }
+            self.generation = true;
+            if !foreign.before.is(observed.seen(path)) {
+                let step = Step::PutBack { path: path.clone(), before: foreign.before.clone() };
+                self.put(foreign.unit, step, &foreign.affects);
+            }
+        }
+    }
+
+    fn put(&mut self, unit: bool, step: Step, affects: &[Affect]) {
+        if unit {
+            self.units.push(step);
+            hear(&mut self.affected_late, affects);
+        } else {
+            self.files.push(step);
+            hear(&mut self.affected, affects);
+        }
+    }
+
+    fn blocks(&mut self, desired: &Desired, observed: &Observed) {
+        for block in &desired.blocks {
+            let now = observed.texts.get(&block.path).map_or("", String::as_str);
+            let text = compose(now, &block.text);
+            if text != now {
+                self.files.push(Step::Edit { path: block.path.clone(), text });
+                hear(&mut self.affected, &block.affects);
+            }
+        }
+    }
+
+    fn settings(&mut self, desired: &Desired, observed: &Observed) {
+        let differs =
+            |path: &str, value: &str| observed.settings.get(path).is_none_or(|now| reading(now) != reading(value));
+        for setting in &desired.kernel {
+            if differs(&setting.path, &setting.value) {
+                self.settings.push(Step::Set(setting.clone()));
+            }
+        }
+        let wanted: BTreeSet<&str> = desired.kernel.iter().map(|setting| setting.path.as_str()).collect();
+        for (path, value) in observed.manifest.iter().flat_map(|manifest| &manifest.settings) {
+            if !wanted.contains(path.as_str()) {
+                self.generation = true;
+                if observed.settings.contains_key(path) && differs(path, value) {
+                    let value = reading(value);
+                    self.settings.push(Step::Set(Setting { path: path.clone(), value, optional: true }));
+                }
+            }
+        }
+    }
+
+    fn people(&mut self, desired: &Desired, observed: &Observed) {
+        if let Some(name) = &desired.host_name
+            && *name != observed.host_name
+        {
+            self.people.push(Step::HostName { name: name.clone() });
+        }
+        for account in &desired.accounts {
+            if observed.accounts.get(&account.name) != Some(account) {
+                self.people.push(Step::Account(account.clone()));
+            }
+        }
+        for name in observed.manifest.iter().flat_map(|manifest| &manifest.accounts) {
+            if !desired.accounts.iter().any(|account| account.name == *name) {
+                self.generation = true;
+                self.people.push(Step::Retire { name: name.clone() });
+            }
+        }
+    }
+
+    fn waiting(&mut self, desired: &Desired, observed: &Observed) {
+        for late in &desired.late {
+            match late {
+                Late::Unit(_) => {}
+                Late::Enabled { unit, enabled } => {
+                    if observed.enabled.get(unit) != Some(enabled) {
+                        self.enable.push(Step::Enable { unit: unit.clone(), enabled: *enabled });
+                    }
+                }
+                Late::GrowRoot if observed.root_grown => {}
+                Late::GrowRoot => self.late.push(Step::GrowRoot),
+                Late::Swap { path, mib } => {
+                    if observed.swap.get(path).copied().unwrap_or_default() != *mib {
+                        self.late.push(Step::Swap { path: path.clone(), mib: *mib });
+                    }
+                }
+                Late::Mount(mount) => {
+                    if !observed.mounts.contains(&mount.path) {
+                        self.late.push(Step::Mount(mount.clone()));
+                    }
+                }
+            }
+        }
+        let asked = |unit: &str| {
+            desired.late.iter().any(|late| matches!(late, Late::Enabled { unit: asked, .. } if asked == unit))
+        };
+        for (unit, before) in observed.manifest.iter().flat_map(|manifest| &manifest.enabled) {
+            if !asked(unit) {
+                self.generation = true;
+                if observed.enabled.get(unit) != Some(before) {
+                    self.enable.push(Step::Enable { unit: unit.clone(), enabled: *before });
+                }
+            }
+        }
+    }
+
+    fn ordered(mut self, first: bool, discarded: Vec<Step>, effect: Effect) -> (Vec<Step>, Vec<Step>) {
+        let modules = self.affected.remove(MODULES_UNIT).map(|_| Step::Restart { unit: MODULES_UNIT.to_owned() });
+        let mut steps = self.keep;
+        if self.generation {
+            steps.push(Step::WriteGeneration);
+        }
+        steps.extend(self.files);
+        steps.extend(modules);
+        steps.extend(self.settings);
+        steps.extend(self.people);
+        let mut manager = Vec::new();
+        let reload = !self.units.is_empty();
+        manager.extend(self.units);
+        manager.extend(reload.then_some(Step::DaemonReload));
+        manager.extend(self.stop);
+        for step in self.enable {
+            let start = match &step {
+                Step::Enable { unit, enabled: true } => Some(Step::Start { unit: unit.clone() }),
+                _ => None,
+            };
+            manager.push(step);
+            manager.extend(start);
+        }
+        if first {
+            // Neither has started yet; the program starts them when the gate is open.
+            self.affected.remove(KUBELET_UNIT);
+            self.affected.remove(RUNTIME_UNIT);
+            steps.extend(self.generation.then_some(Step::Flip));
+            let mut late = manager;
+            for (unit, effect) in self.affected {
+                hear(&mut self.affected_late, &[Affect { unit, effect }]);
+            }
+            late.extend(services(self.affected_late, Vec::new()));
+            late.extend(self.late);
+            return (steps, late);
+        }
+        for (unit, effect) in self.affected_late {
+            hear(&mut self.affected, &[Affect { unit, effect }]);
+        }
+        steps.extend(manager);
+        steps.extend(self.generation.then_some(Step::Flip));
+        steps.extend(services(self.affected, discarded));
+        let mut late = self.late;
+        if effect == Effect::Reboot {
+            late.push(Step::Reboot);
+        }
+        (steps, late)
+    }
+}
+
+/// Reloads, then restarts; the runtime after all others, the kubelet last. A kubelet whose files go is stopped for that long.
+fn services(mut affected: BTreeMap<String, Effect>, discarded: Vec<Step>) -> Vec<Step> {
+    let (runtime, kubelet) = (affected.remove(RUNTIME_UNIT), affected.remove(KUBELET_UNIT));
+    let one = |(unit, effect): (String, Effect)| match effect {
+        Effect::None | Effect::Reload => Step::Reload { unit },
+        _ => Step::Restart { unit },
+    };
+    let (reloads, restarts): (Vec<Step>, Vec<Step>) =
+        affected.into_iter().map(one).partition(|step| matches!(step, Step::Reload { .. }));
+    let mut steps = reloads;
+    steps.extend(restarts);
+    steps.extend(runtime.map(|effect| one((RUNTIME_UNIT.to_owned(), effect))));
+    if discarded.is_empty() {
+        steps.extend(kubelet.map(|effect| one((KUBELET_UNIT.to_owned(), effect))));
+    } else {
+        steps.push(Step::Stop { unit: KUBELET_UNIT.to_owned() });
+        steps.extend(discarded);
+        steps.push(Step::Start { unit: KUBELET_UNIT.to_owned() });
+    }
+    steps
+}
+
+/// Files of the kubelet that hold what the old policies gave out. It does not start with them under new ones.
+fn discarded(from: &NodeConfig, to: &NodeConfig) -> Vec<Step> {
+    let differs = |names: &[&str]| {
+        names.iter().any(|name| from.spec.kubelet.configuration.get(*name) != to.spec.kubelet.configuration.get(*name))
+    };
+    let root = crate::desired::kubelet_root(&to.spec);
+    let mut steps = Vec::new();
+    if differs(&["cpuManagerPolicy", "cpuManagerPolicyOptions", "reservedSystemCPUs", "topologyManagerPolicy"]) {
+        steps.push(Step::Discard { path: format!("{root}/cpu_manager_state") });
+    }
+    if differs(&["memoryManagerPolicy", "reservedMemory", "topologyManagerPolicy"]) {
+        steps.push(Step::Discard { path: format!("{root}/memory_manager_state") });
+    }
+    steps
+}
+
+/// A value as the kernel means it: of several words the one in brackets, else all of them with single spaces.
+fn reading(text: &str) -> String {
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
+    chosen.map_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_the_kernel_are_read_as_it_means_them() {
+        assert_eq!(reading("always [madvise] never\n"), "madvise");
+        assert_eq!(reading("4096\t131072\t6291456\n"), "4096 131072 6291456");
+    }
+
+    #[test]
+    fn the_runtime_restarts_before_the_kubelet_and_after_all_others() {
+        let affected = [
+            ("zz.service", Effect::Restart),
+            ("kubelet.service", Effect::Restart),
+            ("a.service", Effect::Reload),
+            ("containerd.service", Effect::Restart),
+        ]
+        .map(|(unit, effect)| (unit.to_owned(), effect));
+        let steps: Vec<String> = services(affected.into(), Vec::new()).iter().map(ToString::to_string).collect();
+        let wanted =
+            ["reload a.service", "restart zz.service", "restart containerd.service", "restart kubelet.service"];
+        assert_eq!(steps, wanted);
+    }
+}

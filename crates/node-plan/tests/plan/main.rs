@@ -1,0 +1,41 @@
+//! From documents to files and steps, on a machine that is a map.
+
+mod support;
+
+use kiln_node_plan::{Desired, Plan, Step, Verdict, layout};
+use serde_json::json;
+use support::{Machine, config, facts};
+
+#[test]
+fn a_first_document_writes_its_generation_and_turns_to_it() {
+    let wanted = config(json!({}));
+    let desired = Desired::of(&wanted, &facts()).expect("fits");
+    let plan = Plan::of(None, &wanted, &desired, &Machine::default().observed());
+    assert_eq!(plan.steps, [Step::WriteGeneration, Step::Flip]);
+    assert_eq!(plan.verdict(), Verdict::Apply);
+    let env = desired.text(layout::KUBELET_ENV).expect("an environment");
+    assert!(env.contains("--config=/etc/kiln/current/kubelet.json"), "{env}");
+}
+
+#[test]
+fn a_document_in_force_needs_nothing() {
+    let wanted = config(json!({"files": [{"path": "/etc/motd", "content": "hi"}]}));
+    let mut machine = Machine::default();
+    machine.apply(None, &wanted);
+    let plan = machine.plan(Some(&wanted), &wanted);
+    assert_eq!((plan.steps.as_slice(), plan.late.as_slice()), (&[][..], &[][..]));
+    assert_eq!(plan.verdict(), Verdict::Nothing);
+}
+
+#[test]
+fn a_file_that_goes_leaves_what_was_there_before() {
+    let mut machine = Machine::default();
+    machine.write("/etc/motd", "mine", 0o640);
+    let (without, with) = (config(json!({})), config(json!({"files": [{"path": "/etc/motd", "content": "hi"}]})));
+    machine.apply(None, &without);
+    let before = machine.clone();
+    machine.apply(Some(&without), &with);
+    assert_eq!(machine.text("/etc/motd"), "hi");
+    machine.apply(Some(&with), &without);
+    assert_eq!(machine.outside(), before.outside());
+}
