@@ -25,6 +25,10 @@ pub enum Part {
     Umoci,
     /// Debian's systemd-analyze.
     SystemdAnalyze,
+    /// Debian's Chromium without a window.
+    Chromium,
+    /// A Debian that boots: systemd, containerd, and systemd-nspawn to boot it with.
+    NodeRoot,
     /// The `az` command.
     AzureCli,
 }
@@ -75,6 +79,15 @@ pub enum Recipe {
         /// The program.
         program: &'static str,
     },
+    /// A folder that holds a whole Debian. Needs root.
+    DebianRoot {
+        /// The release.
+        suite: &'static str,
+        /// What it has beyond the least that Debian is.
+        packages: &'static [&'static str],
+        /// Services that are not to run by themselves.
+        disabled: &'static [&'static str],
+    },
     /// YAML files of a Go module that is only read.
     GoFiles {
         /// The module with its version.
@@ -108,9 +121,40 @@ const HELM_VARIABLES: &[(&str, &str, &str)] = &[
 /// The Go that is installed where PATH has none that is new enough.
 const GO: &str = "1.26.6";
 
+/// What a node has that is booted in a test. systemd-nspawn comes from it too, and runs with its libraries: the machine that runs the
+/// tests needs no systemd.
+const NODE_PACKAGES: &[&str] = &[
+    "ca-certificates",
+    "containerd",
+    "curl",
+    "dbus",
+    "e2fsprogs",
+    "iproute2",
+    "netbase",
+    "openssh-server",
+    "runc",
+    "strace",
+    "systemd-container",
+    "systemd-sysv",
+    "udev",
+];
+
+/// Started by the tests that need them: sshd has no keys before a first boot, containerd costs each boot half a second, and nothing is
+/// to be downloaded or trimmed behind a test's back.
+const NODE_DISABLED: &[&str] = &[
+    "apt-daily-upgrade.timer",
+    "apt-daily.timer",
+    "containerd.service",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "ssh.service",
+];
+
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::Kube,
@@ -118,6 +162,8 @@ impl Part {
         Self::KarpenterAzureCrds,
         Self::Helm,
         Self::SystemdAnalyze,
+        Self::Chromium,
+        Self::NodeRoot,
         Self::Umoci,
         Self::AzureCli,
     ];
@@ -132,6 +178,8 @@ impl Part {
             Self::KarpenterAzureCrds => "karpenter-azure",
             Self::Helm => "helm",
             Self::SystemdAnalyze => "systemd",
+            Self::Chromium => "chromium",
+            Self::NodeRoot => "node-root",
             Self::Umoci => "umoci",
             Self::AzureCli => "az",
         }
@@ -147,6 +195,8 @@ impl Part {
             Self::KarpenterAzureCrds => "the CustomResourceDefinition of Karpenter's provider for Azure",
             Self::Helm => "Helm, built from its Go module",
             Self::SystemdAnalyze => "Debian's systemd-analyze, which ours is held against",
+            Self::Chromium => "Debian's Chromium without a window, which renders our pictures",
+            Self::NodeRoot => "a Debian that boots in systemd-nspawn, made by debootstrap",
             Self::Umoci => "umoci, a reader of OCI images, built from its Go module",
             Self::AzureCli => "the real az, in an environment of its own",
         }
@@ -161,7 +211,9 @@ impl Part {
             | Self::KarpenterCrds
             | Self::KarpenterAzureCrds
             | Self::Helm
-            | Self::SystemdAnalyze => Tier::Default,
+            | Self::SystemdAnalyze
+            | Self::Chromium
+            | Self::NodeRoot => Tier::Default,
             Self::Umoci | Self::AzureCli => Tier::Full,
         }
     }
@@ -218,6 +270,11 @@ impl Part {
                 go: GO,
             },
             Self::SystemdAnalyze => Recipe::Debian { package: "systemd", program: "systemd-analyze" },
+            // A quarter smaller than the whole browser, and without the libraries of a desktop.
+            Self::Chromium => Recipe::Debian { package: "chromium-headless-shell", program: "chromium-headless-shell" },
+            Self::NodeRoot => {
+                Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
+            }
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../tests/python/az-requirements.txt"),
                 proof: "azure.cli.core",
@@ -235,6 +292,8 @@ impl Part {
             Self::KarpenterAzureCrds => "crds/karpenter.azure.com_aksnodeclasses.yaml",
             Self::Helm => "bin/helm",
             Self::SystemdAnalyze => "bin/systemd-analyze",
+            Self::Chromium => "bin/chromium-headless-shell",
+            Self::NodeRoot => "root/usr/bin/systemd-nspawn",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
         }
@@ -304,7 +363,7 @@ mod tests {
     fn an_unknown_part_is_answered_with_the_known_ones() {
         assert_eq!("deny".parse(), Ok(Part::CargoDeny));
         let message = "hlem".parse::<Part>().unwrap_err().to_string();
-        let known = "deny, python, kube, karpenter, karpenter-azure, helm, systemd, umoci, az";
+        let known = "deny, python, kube, karpenter, karpenter-azure, helm, systemd, chromium, node-root, umoci, az";
         assert_eq!(message, format!("no part is called `hlem`; the parts are: {known}"));
     }
 

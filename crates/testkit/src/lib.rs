@@ -2,6 +2,7 @@
 
 mod clients;
 mod finished;
+pub mod nspawn;
 pub mod openapi;
 mod require;
 mod sim;

@@ -40,6 +40,8 @@ usage: cargo xtask <command>
                     karpenter-azure  the CustomResourceDefinition of Karpenter's provider for Azure
                     helm     Helm, built from its Go module
                     systemd  Debian's systemd-analyze, which ours is held against
+                    chromium Debian's Chromium without a window, which renders our pictures (100 MB)
+                    node-root  a Debian that boots in systemd-nspawn, made by debootstrap (320 MB; root)
                     umoci    umoci, a reader of OCI images, built from its Go module
                     az       the real az, in an environment of its own (730 MB)
   floor           count the tests of each tier and write tests/floor.json

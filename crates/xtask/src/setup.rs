@@ -15,6 +15,7 @@ use parts::{Cache, KubePrograms, Part, Recipe};
 use crate::workspace::cargo;
 
 mod debian;
+mod debian_root;
 mod go;
 mod go_files;
 mod go_program;
@@ -100,6 +101,9 @@ fn make(part: Part, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed
             go::forget(folder)
         }
         Recipe::Debian { package, program } => debian::make(package, program, &folder.join(part.program()), log, stop),
+        Recipe::DebianRoot { suite, packages, disabled } => {
+            debian_root::make(&debian_root::DebianRoot { suite, packages, disabled }, folder, log, stop)
+        }
         Recipe::GoFiles { module, sum, from, to, go } => {
             let compiler = go::find(go, go, folder, log, stop)?;
             go_files::make(&go_files::GoFiles { module, sum, from, to }, &compiler, folder)?;

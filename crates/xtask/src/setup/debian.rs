@@ -11,13 +11,15 @@ use super::{Failed, Stop, run};
 const PLACES: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
 pub(super) fn make(package: &str, program: &str, link: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
-    let found = match installed(program) {
-        Some(found) => found,
-        None => install(package, program, log, stop)?,
-    };
+    let found = find(package, program, log, stop)?;
     let folder = link.parent().unwrap_or(link);
     fs::create_dir_all(folder).map_err(|source| Failed::file(folder, source))?;
     symlink(&found, link).map_err(|source| Failed::file(link, source))
+}
+
+/// The program of this machine, installed where it is not.
+pub(super) fn find(package: &str, program: &str, log: &Path, stop: &Stop) -> Result<PathBuf, Failed> {
+    installed(program).map_or_else(|| install(package, program, log, stop), Ok)
 }
 
 fn installed(program: &str) -> Option<PathBuf> {
@@ -30,7 +32,8 @@ fn install(package: &str, program: &str, log: &Path, stop: &Stop) -> Result<Path
         command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
         run(command, log, stop)
     };
-    let wanted = ["install", "--yes", "--no-install-recommends", package];
+    // Two parts may be installed at once, and apt has one lock.
+    let wanted = ["install", "--yes", "--no-install-recommends", "--option", "DPkg::Lock::Timeout=600", package];
     if apt(&wanted).is_err() {
         // A fresh image knows no packages yet.
         apt(&["update"])?;
