@@ -1,0 +1,170 @@
+//! A node's client against a real API server with the Node authoriser and `NodeRestriction`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use control_plane::{ControlPlane, Identity, shared, unique};
+use kiln_node_client::{Client, ClientError, Condition, Event, Place, Severity, Truth};
+use serde_json::json;
+
+/// A Node object, and a client with a certificate that the cluster's authority gave to that node.
+struct Joined {
+    plane: &'static ControlPlane,
+    name: String,
+    folder: tempfile::TempDir,
+    client: Client,
+}
+
+impl Joined {
+    fn new(prefix: &str) -> Self {
+        let plane = shared();
+        let name = unique(prefix);
+        plane.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})).expect("a node");
+        let folder = tempfile::tempdir().expect("a folder");
+        let certificate = folder.path().join("kubelet-client-current.pem");
+        give(plane, &certificate, &Identity::node(&name));
+        let client =
+            Client::new(Place { server: plane.server(), authority: plane.authority().to_owned(), certificate }, &name);
+        Self { plane, name, folder, client }
+    }
+
+    fn object(&self) -> serde_json::Value {
+        self.plane.get(&["node", &self.name]).expect("the node")
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        let _ = self.plane.run_kubectl(&["delete", "node", &self.name, "--wait=false"]);
+    }
+}
+
+fn give(plane: &ControlPlane, path: &Path, identity: &Identity) {
+    let credential = plane.issue(identity).expect("a certificate");
+    // As the kubelet does: another file, then a rename.
+    let new = path.with_extension("new");
+    fs::write(&new, credential.certificate + &credential.key).expect("written");
+    fs::rename(&new, path).expect("renamed");
+}
+
+fn set(key: &str, value: &str) -> BTreeMap<String, Option<String>> {
+    BTreeMap::from([(key.to_owned(), Some(value.to_owned()))])
+}
+
+#[test]
+fn a_node_gives_itself_the_labels_it_may_and_the_server_refuses_the_others() {
+    let node = Joined::new("labels");
+    for label in ["example.com/team", "node.kubernetes.io/x", "kubelet.kubernetes.io/y", "topology.kubernetes.io/zone"]
+    {
+        node.client.patch_labels(&set(label, "a")).expect(label);
+        assert_eq!(node.object()["metadata"]["labels"][label], "a", "{label}");
+    }
+    let gone = BTreeMap::from([("example.com/team".to_owned(), None)]);
+    assert!(!node.client.patch_labels(&gone).expect("taken away").labels.contains_key("example.com/team"));
+    for label in ["node-role.kubernetes.io/worker", "node-restriction.kubernetes.io/a", "kubernetes.io/role"] {
+        let error = node.client.patch_labels(&set(label, "a")).expect_err(label);
+        assert!(error.is_forbidden(), "{label}: {error}");
+        assert!(node.object()["metadata"]["labels"][label].is_null(), "{label}");
+    }
+}
+
+#[test]
+fn annotations_conditions_and_events_are_the_nodes_own() {
+    let node = Joined::new("tells");
+    node.client.patch_annotations(&set("kiln.dev/pending-taints", "a=b:NoSchedule")).expect("annotated");
+    assert_eq!(node.object()["metadata"]["annotations"]["kiln.dev/pending-taints"], "a=b:NoSchedule");
+
+    let ready =
+        json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]}}).to_string();
+    node.plane
+        .run_kubectl(&["patch", "node", &node.name, "--subresource=status", "--type=strategic", "-p", &ready])
+        .expect("the kubelet's own condition");
+    let before = node.client.node().expect("read");
+    assert!(before.is_ready());
+    let good = Condition::new("KilnConfigured", Truth::True, "Confirmed", "generation 7 is in force");
+    let after = node.client.set_condition(&good, &before, 1_800_000_000).expect("told");
+    assert!(good.is_said_by(&after) && after.is_ready(), "the kubelet's own condition stays");
+    let conditions = node.object()["status"]["conditions"].clone();
+    let told = conditions
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|one| one["type"] == "KilnConfigured")
+        .expect("ours")
+        .clone();
+    assert_eq!(
+        (told["status"].as_str(), told["lastTransitionTime"].as_str()),
+        (Some("True"), Some("2027-01-15T08:00:00Z"))
+    );
+
+    let message = "generation 8 came back: the kubelet did not answer".to_owned();
+    let event = Event { severity: Severity::Warning, reason: "KilnCameBack".to_owned(), message: message.clone() };
+    node.client.post_event(&event, 1_800_000_000).expect("told");
+    let selector = format!("involvedObject.kind=Node,involvedObject.name={}", node.name);
+    let events = node.plane.get(&["events", "-n", "default", "--field-selector", &selector]).expect("events");
+    assert_eq!(events["items"][0]["message"], message.as_str());
+    assert_eq!(events["items"][0]["type"], "Warning");
+}
+
+#[test]
+fn a_node_may_not_touch_its_taints_or_another_node() {
+    let (one, other) = (Joined::new("mine"), Joined::new("yours"));
+    // The client has no call for taints; kubectl with the same certificate shows what the server would say.
+    let kubeconfig = one.plane.kubeconfig_for(&Identity::node(&one.name)).expect("a kubeconfig");
+    let taint = json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}).to_string();
+    let refused =
+        one.plane.run_kubectl_as(&kubeconfig, &["patch", "node", &one.name, "--type=merge", "-p", &taint], "");
+    assert!(refused.expect_err("refused").to_string().contains("is not allowed to modify taints"));
+
+    let certificate = one.folder.path().join("kubelet-client-current.pem");
+    let place = Place { server: one.plane.server(), authority: one.plane.authority().to_owned(), certificate };
+    let error = Client::new(place, &other.name).patch_annotations(&set("a", "b")).expect_err("refused");
+    assert!(error.is_forbidden(), "{error}");
+}
+
+#[test]
+fn a_certificate_that_the_kubelet_renewed_is_used_from_the_next_question_on() {
+    let node = Joined::new("rotates");
+    let certificate = node.folder.path().join("kubelet-client-current.pem");
+    give(node.plane, &certificate, &Identity::user("nobody"));
+    assert!(node.client.node().expect_err("nobody may").is_forbidden());
+    give(node.plane, &certificate, &Identity::node(&node.name));
+    node.client.node().expect("read again");
+    fs::remove_file(&certificate).expect("removed");
+    let error = node.client.node().expect_err("no certificate");
+    assert!(error.is_unreachable() && error.to_string().contains("kubelet-client-current.pem"), "{error}");
+}
+
+#[test]
+fn a_server_that_the_clusters_authority_does_not_vouch_for_is_not_believed() {
+    let node = Joined::new("trust");
+    let stranger = {
+        let own = node.plane.issue(&Identity::user("stranger")).expect("a certificate");
+        own.certificate
+    };
+    let certificate = node.folder.path().join("kubelet-client-current.pem");
+    let place = Place { server: node.plane.server(), authority: stranger, certificate };
+    let error = Client::new(place, &node.name).node().expect_err("not believed");
+    assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+    assert!(
+        Client::new(
+            Place {
+                server: "https://127.0.0.1:1".to_owned(),
+                authority: node.plane.authority().to_owned(),
+                certificate: node.folder.path().join("kubelet-client-current.pem")
+            },
+            &node.name
+        )
+        .node()
+        .expect_err("nobody there")
+        .is_unreachable()
+    );
+}
+
+#[test]
+fn a_node_that_is_not_there_is_told_from_a_server_that_is_not() {
+    let node = Joined::new("gone");
+    node.plane.run_kubectl(&["delete", "node", &node.name]).expect("deleted");
+    assert!(node.client.node().expect_err("gone").is_missing());
+}
