@@ -1,7 +1,8 @@
 //! What pools and machines refer to and this Azure only keeps: networks, security groups, balancers, interfaces, identities, clusters.
 
 use http::Method;
-use serde_json::{Value, json};
+use kiln_keep::Ids;
+use serde_json::{Map, Value, json};
 
 use crate::arm::call::{Answer, Call, Handled};
 use crate::arm::error::ArmError;
@@ -64,6 +65,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
             for name in ["id", "name", "type", "etag"] {
                 body.remove(name);
             }
+            given(world, id, &mut body);
             body
         }
         (&Method::PATCH, Some(current)) => {
@@ -83,6 +85,27 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
     let operation = world.begin(Begin::settling(id, lasts));
     let answer = route::read(world, id, call)?;
     Ok(Answer { status: if created { 201 } else { 200 }, ..answer }.started(operation))
+}
+
+/// What Azure gives a network or an identity itself. It follows from the id, so that a second PUT finds it unchanged; a world file may
+/// say otherwise.
+fn given(world: &World, id: &ResourceId, body: &mut Map<String, Value>) {
+    let names: &[&str] = match id.kind {
+        Kind::Network => &["resourceGuid"],
+        Kind::Identity => &["clientId", "principalId"],
+        _ => return,
+    };
+    let properties = body.entry("properties").or_insert_with(|| json!({}));
+    let Some(properties) = properties.as_object_mut() else { return };
+    for name in names {
+        let seed = format!("{} {name}", id.key())
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        properties.entry(*name).or_insert_with(|| json!(Ids::new(seed).uuid()));
+    }
+    if id.kind == Kind::Identity {
+        properties.entry("tenantId").or_insert_with(|| json!(world.spec.tenant_id));
+    }
 }
 
 /// A dynamic address for each configuration of a new interface.
