@@ -1,0 +1,79 @@
+//! The units as text: every line that orders or binds says why it is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ORDERING: [&str; 12] = [
+    "After",
+    "Before",
+    "BindsTo",
+    "ConditionPathExists",
+    "Conflicts",
+    "PartOf",
+    "Requires",
+    "RequiresMountsFor",
+    "Requisite",
+    "Upholds",
+    "WantedBy",
+    "Wants",
+];
+
+fn units() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../units");
+    let (mut files, mut folders) = (Vec::new(), vec![root]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("the folder of units").map(|entry| entry.expect("an entry").path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else {
+                let text = fs::read_to_string(&entry).expect("a unit");
+                files.push((entry, text));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Lines that order or bind, and are not directly below a comment.
+fn unexplained(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let ordering = |line: &str| line.split_once('=').is_some_and(|(name, _)| ORDERING.contains(&name));
+    let explained = |index: usize| index > 0 && lines[index - 1].strip_prefix("# ").is_some_and(|why| why.len() > 10);
+    (0..lines.len()).filter(|index| ordering(lines[*index]) && !explained(*index)).map(|index| lines[index]).collect()
+}
+
+#[test]
+fn every_line_that_orders_or_binds_says_why() {
+    let units = units();
+    assert!(units.len() >= 5, "{units:?}");
+    for (path, text) in units {
+        assert_eq!(unexplained(&text), Vec::<&str>::new(), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_line_without_its_reason_is_found() {
+    assert_eq!(unexplained("[Unit]\nAfter=a\n# because of b\nAfter=b\n# short\nWants=c\n"), ["After=a", "Wants=c"]);
+    assert_eq!(unexplained("# because of d, twice\nAfter=d\nWants=d\n"), ["Wants=d"]);
+}
+
+#[test]
+fn the_gate_is_a_condition_and_environment_files_may_not_be_missing() {
+    let units = units();
+    let text = |name: &str| {
+        let found = units.iter().find(|(path, _)| path.ends_with(name));
+        found.unwrap_or_else(|| panic!("no {name}")).1.clone()
+    };
+    for name in ["kubelet.service.d/10-kiln.conf", "containerd.service.d/10-kiln.conf"] {
+        let text = text(name);
+        let has = |line: &str| text.lines().any(|known| known == line);
+        assert!(has("ConditionPathExists=/run/kiln/ready") && has("After=kiln-config.service"), "{name}");
+        assert!(
+            !text.lines().any(|line| line.starts_with("Requires=")),
+            "{name}: a gate that restarts would restart it"
+        );
+        assert!(!text.contains("EnvironmentFile=-"), "{name}");
+    }
+    assert!(text("kiln-config.service").lines().any(|line| line == "Requires=kiln-identity.service"));
+}
