@@ -13,6 +13,7 @@ pub mod notify;
 mod ops;
 mod owners;
 mod root;
+pub mod systemd;
 
 pub use error::Error;
 pub use generations::Generations;
@@ -22,3 +23,4 @@ pub use owners::{Ids, Owners};
 pub use root::observe::Found;
 pub use root::write::{Durability, Placed, What};
 pub use root::{Kind, Root};
+pub use systemd::{Outcome, Systemd, SystemdError, UnitState};
