@@ -33,6 +33,8 @@ pub struct Image {
     pub certificate_bundle: String,
     /// The disk that does not survive the machine.
     pub temporary_disk: String,
+    /// The machine's interface to its network.
+    pub interface: String,
 }
 
 /// A program that fetches a credential.
@@ -60,6 +62,7 @@ impl Default for Image {
             certificates: "/usr/local/share/ca-certificates".to_owned(),
             certificate_bundle: "/etc/ssl/certs/ca-certificates.crt".to_owned(),
             temporary_disk: "/dev/disk/azure/resource-part1".to_owned(),
+            interface: "eth0".to_owned(),
         }
     }
 }

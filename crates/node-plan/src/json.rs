@@ -1,13 +1,17 @@
 //! JSON put over JSON.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-/// Puts one value over another: objects name by name, everything else as a whole.
+/// Puts one value over another: objects name by name, everything else as a whole. A name with null goes.
 pub(crate) fn merge(into: &mut Value, over: &Value) {
     match (into, over) {
         (Value::Object(into), Value::Object(over)) => {
             for (name, value) in over {
-                merge(into.entry(name.clone()).or_insert(Value::Null), value);
+                if value.is_null() {
+                    into.remove(name);
+                } else {
+                    merge(into.entry(name.clone()).or_insert_with(|| Value::Object(Map::new())), value);
+                }
             }
         }
         (into, over) => *into = over.clone(),
@@ -28,8 +32,8 @@ mod tests {
     #[test]
     fn objects_mix_and_everything_else_is_taken_whole() {
         let mut into = json!({"a": {"b": 1, "c": [1, 2]}, "d": 1});
-        merge(&mut into, &json!({"a": {"c": [3], "e": null}, "d": {"f": 2}}));
-        assert_eq!(into, json!({"a": {"b": 1, "c": [3], "e": null}, "d": {"f": 2}}));
+        merge(&mut into, &json!({"a": {"c": [3], "b": null, "e": {"g": null}}, "d": {"f": 2}}));
+        assert_eq!(into, json!({"a": {"c": [3], "e": {}}, "d": {"f": 2}}));
         assert_eq!((at(&into, &["d", "f"]), at(&into, &["d", "g"])), (Some(&json!(2)), None));
     }
 }

@@ -39,6 +39,13 @@ pub const KUBELET_UNIT: &str = "kubelet.service";
 /// [`RUNTIME_ENV`].
 pub const RUNTIME_UNIT: &str = "containerd.service";
 
+/// Loads modules. Settings that modules bring come after it.
+pub const MODULES_UNIT: &str = "systemd-modules-load.service";
+/// Has the boot loader read the arguments of the kernel.
+pub const BOOT_LOADER_UNIT: &str = "kiln-boot-loader.service";
+/// The table of file systems.
+pub const FSTAB: &str = "/etc/fstab";
+
 /// In a generation: the document.
 pub const DOCUMENT: &str = "config.json";
 /// In a generation: what it found on the node and changed there.

@@ -26,6 +26,7 @@ mod manifest;
 mod observed;
 mod plan;
 mod state;
+mod toml;
 
 pub use artifact::{Affect, Artifact, Content, Owner};
 pub use credential::{BadTokenId, JoinCredential, KeepOrDrop, RefuseReason, TokenId, clone_credential};

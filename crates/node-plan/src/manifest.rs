@@ -23,6 +23,8 @@ pub struct Manifest {
     pub accounts: BTreeSet<String>,
     /// Units that kiln lets start by themselves or not, with how that was before.
     pub enabled: BTreeMap<String, bool>,
+    /// Paths that kiln mounts a disk on.
+    pub mounts: BTreeSet<String>,
 }
 
 /// A file elsewhere.
@@ -99,6 +101,10 @@ impl Manifest {
             }
             _ => None,
         };
+        let mount = |late: &Late| match late {
+            Late::Mount(mount) => Some(mount.path.clone()),
+            _ => None,
+        };
         Self {
             files: desired.files.iter().map(|file| (file.path.clone(), file.content.sha256())).collect(),
             elsewhere: desired
@@ -110,6 +116,7 @@ impl Manifest {
             settings: desired.kernel.iter().filter_map(|wanted| setting(&wanted.path)).collect(),
             accounts: desired.accounts.iter().map(|account| account.name.clone()).collect(),
             enabled: desired.late.iter().filter_map(enabled).collect(),
+            mounts: desired.late.iter().filter_map(mount).collect(),
         }
     }
 
@@ -126,6 +133,7 @@ impl Manifest {
             self.enabled.entry(unit).or_insert(enabled);
         }
         self.accounts.extend(cut_off.accounts);
+        self.mounts.extend(cut_off.mounts);
         self
     }
 

@@ -28,6 +28,8 @@ pub struct Observed {
     pub mounts: BTreeSet<String>,
     /// Whether the root file system fills its disk.
     pub root_grown: bool,
+    /// What the kernel was started with; nothing where nobody looked.
+    pub command_line: Option<String>,
     /// What the generation in force changed, together with one that was cut off on its way ([`Manifest::merge`]).
     pub manifest: Option<Manifest>,
 }

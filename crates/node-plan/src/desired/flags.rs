@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::draft::Draft;
-use super::quote;
+use super::{KUBELET_ROOT, kubelet_root, providers, quote};
 use crate::artifact::Artifact;
 use crate::labels;
 use crate::layout::{self, current};
@@ -50,6 +50,14 @@ fn run_with(draft: &Draft<'_>) -> BTreeMap<String, String> {
     set("--cert-dir", parent(layout::CLIENT_CERTIFICATE).to_owned());
     if draft.desired.file(layout::BOOTSTRAP_KUBECONFIG).is_some() {
         set("--bootstrap-kubeconfig", current(layout::BOOTSTRAP_KUBECONFIG));
+    }
+    if draft.desired.file(providers::FILE).is_some() {
+        set("--image-credential-provider-config", current(providers::FILE));
+        set("--image-credential-provider-bin-dir", draft.facts.image.credential_providers.clone());
+    }
+    let root = kubelet_root(spec);
+    if root != KUBELET_ROOT {
+        set("--root-dir", root);
     }
     if !spec.platform.host_name.is_empty() {
         set("--hostname-override", spec.platform.host_name.clone());

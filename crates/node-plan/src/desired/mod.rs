@@ -4,8 +4,15 @@ mod content;
 mod draft;
 mod flags;
 mod join;
+mod kernel;
 mod kubelet;
+mod network;
+mod os;
+mod platform;
+mod providers;
 mod quote;
+mod registries;
+mod runtime;
 
 use kiln_api::spec::Spec;
 use kiln_api::{NodeConfig, Violation};
@@ -32,6 +39,10 @@ pub struct Desired {
     pub accounts: Vec<Account>,
     /// What can wait until the kubelet runs.
     pub late: Vec<Late>,
+    /// Arguments that the kernel is to be started with.
+    pub kernel_arguments: Vec<String>,
+    /// Whether the node tells the platform that it has started.
+    pub report_ready: bool,
     /// Fields that this version does not know. They are kept and do nothing.
     pub unknown: Vec<String>,
 }
@@ -107,6 +118,8 @@ pub struct Mount {
     pub path: String,
     /// Its file system.
     pub filesystem: String,
+    /// Whether the kubelet or the runtime lives on it and must not start before it is there.
+    pub early: bool,
 }
 
 /// Why a document does not fit a machine: every reason at once.
@@ -122,9 +135,17 @@ impl Desired {
         }
         let mut draft = Draft::new(config, facts);
         draft.file(Artifact::plain(layout::DOCUMENT, config.to_json()));
+        draft.fstab("");
         kubelet::render(&mut draft);
         join::render(&mut draft);
+        providers::render(&mut draft);
         flags::render(&mut draft);
+        runtime::render(&mut draft);
+        registries::render(&mut draft);
+        network::render(&mut draft);
+        kernel::render(&mut draft);
+        os::render(&mut draft);
+        platform::render(&mut draft);
         content::render(&mut draft);
         draft.done()
     }
@@ -156,6 +177,9 @@ impl Desired {
     }
 }
 
+/// The kubelet's folder where nobody says another.
+const KUBELET_ROOT: &str = "/var/lib/kubelet";
+
 /// The kubelet's folder.
 pub(crate) fn kubelet_root(spec: &Spec) -> String {
     let disk = &spec.platform.temporary_disk;
@@ -164,6 +188,6 @@ pub(crate) fn kubelet_root(spec: &Spec) -> String {
     } else if disk.kubelet_root && !disk.mount_path.is_empty() {
         format!("{}/kubelet", disk.mount_path.trim_end_matches('/'))
     } else {
-        "/var/lib/kubelet".to_owned()
+        KUBELET_ROOT.to_owned()
     }
 }

@@ -68,7 +68,10 @@ impl Plan {
         let highest = beyond.iter().map(|change| change.effect).max();
         let manifest = Manifest::next(desired, observed);
         let (steps, late) = order::steps(in_force, wanted, desired, observed, effect);
-        let asks = ask::asks(in_force, wanted, highest);
+        let mut asks = ask::asks(in_force, wanted, highest);
+        if beyond.is_empty() && waits_for_start(desired, observed) {
+            asks.push(Ask::Reboot);
+        }
         Self { changes, effect, steps, late, asks, beyond, manifest, paused: wanted.spec.update.paused && !first }
     }
 
@@ -97,6 +100,13 @@ impl Plan {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         files
     }
+}
+
+/// Whether the kernel runs without an argument that it is to have.
+fn waits_for_start(desired: &Desired, observed: &Observed) -> bool {
+    let Some(line) = &observed.command_line else { return false };
+    let words: Vec<&str> = line.split_whitespace().collect();
+    desired.kernel_arguments.iter().any(|argument| !words.contains(&argument.as_str()))
 }
 
 /// What the cluster does to the node's object is asked for and holds up nothing else. What needs a new node is beyond every node.

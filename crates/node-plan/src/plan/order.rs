@@ -1,6 +1,7 @@
 //! Which steps, and in which order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use kiln_api::{Effect, NodeConfig};
 
@@ -8,11 +9,8 @@ use super::Step;
 use crate::artifact::{Affect, Content};
 use crate::block::compose;
 use crate::desired::{Desired, Late, Setting};
-use crate::layout::{KUBELET_UNIT, RUNTIME_UNIT, current};
+use crate::layout::{KUBELET_UNIT, MODULES_UNIT, RUNTIME_UNIT, current};
 use crate::observed::{Observed, Seen};
-
-/// Loads modules; settings that modules bring come after it.
-pub(crate) const MODULES_UNIT: &str = "systemd-modules-load.service";
 
 /// What a unit that cannot be started is a link to.
 const NOWHERE: &str = "/dev/null";
@@ -33,6 +31,7 @@ pub(super) fn steps(
     work.settings(desired, observed);
     work.people(desired, observed);
     work.waiting(desired, observed);
+    work.unmount(desired, observed);
     let discarded = in_force.map_or_else(Vec::new, |from| discarded(from, wanted));
     work.ordered(first, discarded, effect)
 }
@@ -187,7 +186,8 @@ impl Work {
                 }
                 Late::Mount(mount) => {
                     if !observed.mounts.contains(&mount.path) {
-                        self.late.push(Step::Mount(mount.clone()));
+                        let when = if mount.early { &mut self.people } else { &mut self.late };
+                        when.push(Step::Mount(mount.clone()));
                     }
                 }
             }
@@ -200,6 +200,20 @@ impl Work {
                 self.generation = true;
                 if observed.enabled.get(unit) != Some(before) {
                     self.enable.push(Step::Enable { unit: unit.clone(), enabled: *before });
+                }
+            }
+        }
+    }
+
+    /// The service manager has a unit for everything that is mounted.
+    fn unmount(&mut self, desired: &Desired, observed: &Observed) {
+        let wanted =
+            |path: &str| desired.late.iter().any(|late| matches!(late, Late::Mount(mount) if mount.path == path));
+        for path in observed.manifest.iter().flat_map(|manifest| &manifest.mounts) {
+            if !wanted(path) {
+                self.generation = true;
+                if observed.mounts.contains(path) {
+                    self.stop.push(Step::Stop { unit: mount_unit(path) });
                 }
             }
         }
@@ -293,6 +307,22 @@ fn discarded(from: &NodeConfig, to: &NodeConfig) -> Vec<Step> {
     steps
 }
 
+/// The unit of what is mounted on a path, as `systemd-escape --path` names it.
+fn mount_unit(path: &str) -> String {
+    let mut name = String::new();
+    for (index, byte) in path.trim_matches('/').bytes().enumerate() {
+        match byte {
+            b'/' => name.push('-'),
+            b'.' if index == 0 => name.push_str("\\x2e"),
+            b if b.is_ascii_alphanumeric() || b":_.".contains(&b) => name.push(char::from(b)),
+            b => {
+                let _ = write!(name, "\\x{b:02x}");
+            }
+        }
+    }
+    format!("{name}.mount")
+}
+
 /// A value as the kernel means it: of several words the one in brackets, else all of them with single spaces.
 fn reading(text: &str) -> String {
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
@@ -302,6 +332,13 @@ fn reading(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mount_has_its_unit() {
+        assert_eq!(mount_unit("/mnt"), "mnt.mount");
+        assert_eq!(mount_unit("/var/lib/my-disk"), "var-lib-my\\x2ddisk.mount");
+        assert_eq!(mount_unit("/.hidden/a.b/"), "\\x2ehidden-a.b.mount");
+    }
 
     #[test]
     fn values_of_the_kernel_are_read_as_it_means_them() {

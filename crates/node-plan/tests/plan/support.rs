@@ -105,6 +105,7 @@ impl Machine {
             swap: self.swap.clone(),
             mounts: self.mounts.iter().cloned().collect(),
             root_grown: self.grown,
+            command_line: None,
             manifest: self.manifest(),
         }
     }
