@@ -59,16 +59,40 @@ impl Client {
         self.patch(MERGE, "", &json!({"metadata": {"annotations": annotations}}))
     }
 
-    /// Sets a condition. `node` is the object as it was read last, by which the time of the last change is told.
-    pub fn set_condition(&self, condition: &Condition, node: &Node, unix_seconds: u64) -> Result<Node, ClientError> {
-        let condition = condition.at(unix_seconds, node);
+    /// Sets a condition. `node` is the object as it was read last, by which the time of the last change is told; `now` is the time as
+    /// RFC 3339 writes it.
+    pub fn set_condition(&self, condition: &Condition, node: &Node, now: &str) -> Result<Node, ClientError> {
+        let condition = condition.at(now, node);
         self.patch(STRATEGIC, "/status", &json!({"status": {"conditions": [condition]}}))
     }
 
     /// Tells an event.
-    pub fn post_event(&self, event: &Event, unix_seconds: u64) -> Result<(), ClientError> {
-        let body = event.object(&self.node, unix_seconds).to_string();
+    pub fn post_event(&self, event: &Event, now: &str) -> Result<(), ClientError> {
+        let body = event.object(&self.node, now).to_string();
         self.send("/api/v1/namespaces/default/events", &Send::Post(body.as_bytes())).map(drop)
+    }
+
+    /// When the kubelet last renewed the node's lease: it is alive and reaches the server when this changes. None where it never did.
+    pub fn renewed(&self) -> Result<Option<String>, ClientError> {
+        #[derive(Deserialize)]
+        struct Lease {
+            #[serde(default)]
+            spec: Spec,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Spec {
+            renew_time: Option<String>,
+        }
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{}", self.node);
+        match self.send(&path, &Send::Get) {
+            Ok(body) => match serde_json::from_slice::<Lease>(&body) {
+                Ok(lease) => Ok(lease.spec.renew_time),
+                Err(source) => Err(ClientError::Answer { url: self.connection.url(&path), source }),
+            },
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn patch(&self, kind: &'static str, subresource: &str, patch: &Value) -> Result<Node, ClientError> {

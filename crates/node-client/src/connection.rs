@@ -24,8 +24,8 @@ pub struct Place {
     pub server: String,
     /// The certificates that it is trusted by, PEM.
     pub authority: String,
-    /// The kubelet's certificate and key, PEM, in one file that the kubelet replaces.
-    pub certificate: PathBuf,
+    /// Where the kubelet's certificate and key may be, PEM, in one file that the kubelet replaces. The first that is there counts.
+    pub certificates: Vec<PathBuf>,
 }
 
 /// An answer: status and body.
@@ -66,24 +66,34 @@ impl Connection {
 
     /// The kubelet renews its certificate and moves a link; the old one ends while a node lives.
     fn agent(&self) -> Result<Agent, ClientError> {
-        let path = &self.place.certificate;
-        let pem = fs::read(path).map_err(|source| ClientError::Read { path: path.clone(), source })?;
+        let (path, pem) = self.certificate()?;
         let mut held = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, agent)) = held.as_ref().filter(|(shown, _)| *shown == pem) {
             return Ok(agent.clone());
         }
-        let agent = self.connect(&pem)?;
+        let agent = self.connect(&path.display().to_string(), &pem)?;
         *held = Some((pem, agent.clone()));
         Ok(agent)
     }
 
-    fn connect(&self, pem: &[u8]) -> Result<Agent, ClientError> {
-        let place = self.place.certificate.display().to_string();
+    fn certificate(&self) -> Result<(&PathBuf, Vec<u8>), ClientError> {
+        let mut missing = None;
+        for path in &self.place.certificates {
+            match fs::read(path) {
+                Ok(pem) => return Ok((path, pem)),
+                Err(source) => missing = missing.or(Some(ClientError::Read { path: path.clone(), source })),
+            }
+        }
+        let nowhere = || ClientError::Pem { place: "no file".to_owned(), what: "certificate" };
+        Err(missing.unwrap_or_else(nowhere))
+    }
+
+    fn connect(&self, place: &str, pem: &[u8]) -> Result<Agent, ClientError> {
         let (chain, mut keys) = split(pem);
         if chain.is_empty() {
-            return Err(ClientError::Pem { place, what: "certificate" });
+            return Err(ClientError::Pem { place: place.to_owned(), what: "certificate" });
         }
-        let key = keys.pop().ok_or(ClientError::Pem { place, what: "private key" })?;
+        let key = keys.pop().ok_or(ClientError::Pem { place: place.to_owned(), what: "private key" })?;
         let (roots, _) = split(self.place.authority.as_bytes());
         if roots.is_empty() {
             return Err(ClientError::Pem {

@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::time::rfc3339;
-
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -30,8 +28,7 @@ const LONGEST: usize = 1024;
 impl Event {
     /// The object. Events about nodes live in the namespace `default` and name the node as its id, as the kubelet's own do: there
     /// `kubectl describe node` looks for them.
-    pub(crate) fn object(&self, node: &str, unix_seconds: u64) -> Value {
-        let now = rfc3339(unix_seconds);
+    pub(crate) fn object(&self, node: &str, now: &str) -> Value {
         let message: String = self
             .message
             .chars()
@@ -65,7 +62,7 @@ mod tests {
     #[test]
     fn a_long_message_is_cut_between_letters() {
         let event = Event { severity: Severity::Warning, reason: "R".to_owned(), message: "ä".repeat(600) };
-        let message = event.object("n", 0)["message"].as_str().expect("text").to_owned();
+        let message = event.object("n", "")["message"].as_str().expect("text").to_owned();
         assert_eq!(message.len(), 1024);
     }
 }

@@ -9,7 +9,6 @@ mod connection;
 mod error;
 mod event;
 mod node;
-mod time;
 
 pub use client::Client;
 pub use condition::{Condition, Truth};
@@ -17,4 +16,3 @@ pub use connection::Place;
 pub use error::ClientError;
 pub use event::{Event, Severity};
 pub use node::{Node, Taint};
-pub use time::rfc3339;

@@ -24,8 +24,10 @@ impl Joined {
         let folder = tempfile::tempdir().expect("a folder");
         let certificate = folder.path().join("kubelet-client-current.pem");
         give(plane, &certificate, &Identity::node(&name));
-        let client =
-            Client::new(Place { server: plane.server(), authority: plane.authority().to_owned(), certificate }, &name);
+        let client = Client::new(
+            Place { server: plane.server(), authority: plane.authority().to_owned(), certificates: vec![certificate] },
+            &name,
+        );
         Self { plane, name, folder, client }
     }
 
@@ -47,6 +49,9 @@ fn give(plane: &ControlPlane, path: &Path, identity: &Identity) {
     fs::write(&new, credential.certificate + &credential.key).expect("written");
     fs::rename(&new, path).expect("renamed");
 }
+
+/// A time as Kubernetes writes it.
+const NOW: &str = "2027-01-15T08:00:00Z";
 
 fn set(key: &str, value: &str) -> BTreeMap<String, Option<String>> {
     BTreeMap::from([(key.to_owned(), Some(value.to_owned()))])
@@ -83,7 +88,7 @@ fn annotations_conditions_and_events_are_the_nodes_own() {
     let before = node.client.node().expect("read");
     assert!(before.is_ready());
     let good = Condition::new("KilnConfigured", Truth::True, "Confirmed", "generation 7 is in force");
-    let after = node.client.set_condition(&good, &before, 1_800_000_000).expect("told");
+    let after = node.client.set_condition(&good, &before, NOW).expect("told");
     assert!(good.is_said_by(&after) && after.is_ready(), "the kubelet's own condition stays");
     let conditions = node.object()["status"]["conditions"].clone();
     let told = conditions
@@ -93,14 +98,11 @@ fn annotations_conditions_and_events_are_the_nodes_own() {
         .find(|one| one["type"] == "KilnConfigured")
         .expect("ours")
         .clone();
-    assert_eq!(
-        (told["status"].as_str(), told["lastTransitionTime"].as_str()),
-        (Some("True"), Some("2027-01-15T08:00:00Z"))
-    );
+    assert_eq!((told["status"].as_str(), told["lastTransitionTime"].as_str()), (Some("True"), Some(NOW)));
 
     let message = "generation 8 came back: the kubelet did not answer".to_owned();
     let event = Event { severity: Severity::Warning, reason: "KilnCameBack".to_owned(), message: message.clone() };
-    node.client.post_event(&event, 1_800_000_000).expect("told");
+    node.client.post_event(&event, NOW).expect("told");
     let selector = format!("involvedObject.kind=Node,involvedObject.name={}", node.name);
     let events = node.plane.get(&["events", "-n", "default", "--field-selector", &selector]).expect("events");
     assert_eq!(events["items"][0]["message"], message.as_str());
@@ -118,7 +120,11 @@ fn a_node_may_not_touch_its_taints_or_another_node() {
     assert!(refused.expect_err("refused").to_string().contains("is not allowed to modify taints"));
 
     let certificate = one.folder.path().join("kubelet-client-current.pem");
-    let place = Place { server: one.plane.server(), authority: one.plane.authority().to_owned(), certificate };
+    let place = Place {
+        server: one.plane.server(),
+        authority: one.plane.authority().to_owned(),
+        certificates: vec![certificate],
+    };
     let error = Client::new(place, &other.name).patch_annotations(&set("a", "b")).expect_err("refused");
     assert!(error.is_forbidden(), "{error}");
 }
@@ -144,7 +150,7 @@ fn a_server_that_the_clusters_authority_does_not_vouch_for_is_not_believed() {
         own.certificate
     };
     let certificate = node.folder.path().join("kubelet-client-current.pem");
-    let place = Place { server: node.plane.server(), authority: stranger, certificate };
+    let place = Place { server: node.plane.server(), authority: stranger, certificates: vec![certificate] };
     let error = Client::new(place, &node.name).node().expect_err("not believed");
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
     assert!(
@@ -152,7 +158,7 @@ fn a_server_that_the_clusters_authority_does_not_vouch_for_is_not_believed() {
             Place {
                 server: "https://127.0.0.1:1".to_owned(),
                 authority: node.plane.authority().to_owned(),
-                certificate: node.folder.path().join("kubelet-client-current.pem")
+                certificates: vec![node.folder.path().join("kubelet-client-current.pem")]
             },
             &node.name
         )
@@ -160,6 +166,20 @@ fn a_server_that_the_clusters_authority_does_not_vouch_for_is_not_believed() {
         .expect_err("nobody there")
         .is_unreachable()
     );
+}
+
+#[test]
+fn a_kubelet_that_renews_its_lease_is_seen_to() {
+    let node = Joined::new("lease");
+    assert_eq!(node.client.renewed().expect("no lease yet"), None);
+    let lease = |time: &str| {
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": node.name, "namespace": "kube-node-lease"},
+            "spec": {"holderIdentity": node.name, "leaseDurationSeconds": 40, "renewTime": time}})
+    };
+    for time in ["2027-01-15T08:00:00.000000Z", "2027-01-15T08:00:10.000000Z"] {
+        node.plane.apply(&lease(time)).expect("renewed");
+        assert_eq!(node.client.renewed().expect("read").as_deref(), Some(time));
+    }
 }
 
 #[test]
