@@ -3,6 +3,7 @@
 //! [`Root`] is a folder below which everything happens: `/` on a node, any folder for `--root`. Every change to a file goes through one
 //! counted place ([`Counts`]), which tests use to stop a program after any of its operations ([`Root::stop_after`]).
 
+mod accounts;
 pub mod clock;
 mod error;
 mod generations;

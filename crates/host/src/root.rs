@@ -11,11 +11,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::ops::{Counts, Op, Ops};
+use crate::owners::Owners;
 
 /// What a configuration file may have at most. Nothing that kilnd reads whole is larger, and a mistaken path to a disk must not fill the
 /// memory.
@@ -174,6 +175,30 @@ impl Root {
             }
         }
         Ok(changed)
+    }
+
+    /// Makes one folder with mode and owner, those above it as usual. One that is there stays as it is.
+    pub fn make_folder_as(&self, path: &str, mode: u32, user: &str, group: &str) -> Result<(), Error> {
+        if self.kind(path)?.is_some() {
+            return Ok(());
+        }
+        let ids = Owners::of(self)?.ids(path, user, group)?;
+        let (folder, name) = split(path)?;
+        self.make_folders(folder)?;
+        let (parent, _) = self.parent(path)?;
+        let temporary = write::temporary(name);
+        self.ops.act(Op::Folder, "make the folder", path, || {
+            match rustix::fs::unlinkat(&parent, &temporary, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => rustix::fs::mkdirat(&parent, &temporary, 0o700.into()),
+                Err(errno) => Err(errno),
+            }
+        })?;
+        self.ops.act(Op::Attributes, "set owner and mode of", path, || {
+            let (user, group) = (Uid::from_raw(ids.uid), Gid::from_raw(ids.gid));
+            rustix::fs::chownat(&parent, &temporary, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+            rustix::fs::chmodat(&parent, &temporary, Mode::from_raw_mode(mode), AtFlags::empty())
+        })?;
+        self.ops.act(Op::Rename, "put in place", path, || rustix::fs::renameat(&parent, &temporary, &parent, name))
     }
 
     /// Makes everything durable that is on the file system of a path.

@@ -196,6 +196,6 @@ pub(super) fn context() -> Context {
     Context::new(Endian::Little, 0)
 }
 
-fn bad(error: impl ToString) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+fn bad(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
