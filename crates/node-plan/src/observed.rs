@@ -100,20 +100,23 @@ impl Questions {
 }
 
 impl Seen {
-    /// Whether a file is as it should be. A secret is not compared by content: whoever has joined does not look at it again, and a
-    /// new one is no reason to write.
+    /// Whether a file is as it should be. `last` is the hash of what kiln wrote there last.
     pub fn is(&self, artifact: &Artifact, last: Option<&str>) -> bool {
+        let attributes = match self {
+            Self::File { mode, owner, .. } => mode & 0o7777 == artifact.mode && *owner == artifact.owner,
+            _ => true,
+        };
+        attributes && self.holds(artifact, last)
+    }
+
+    /// Whether a file has the content that it should have. A secret is not compared: whoever has joined does not look at it again, and
+    /// a new one is no reason to write.
+    pub fn holds(&self, artifact: &Artifact, last: Option<&str>) -> bool {
         match (self, &artifact.content) {
             (Self::Link { target }, Content::Link(wanted)) => target == wanted,
-            (Self::File { sha256, mode, owner }, content) => {
-                let same = match content {
-                    Content::Bytes(_) => content.sha256().as_ref() == Some(sha256),
-                    Content::Seed(_) => content.sha256().as_deref() == last,
-                    Content::Secret(_) => true,
-                    Content::Link(_) => false,
-                };
-                same && mode & 0o7777 == artifact.mode && *owner == artifact.owner
-            }
+            (Self::File { sha256, .. }, content @ Content::Bytes(_)) => content.sha256().as_ref() == Some(sha256),
+            (Self::File { .. }, content @ Content::Seed(_)) => content.sha256().as_deref() == last,
+            (Self::File { .. }, Content::Secret(_)) => true,
             _ => false,
         }
     }

@@ -48,9 +48,9 @@ fn run_with(draft: &Draft<'_>) -> BTreeMap<String, String> {
     set("--config", current(layout::KUBELET_CONFIG));
     set("--kubeconfig", current(layout::KUBECONFIG));
     set("--cert-dir", parent(layout::CLIENT_CERTIFICATE).to_owned());
-    if draft.desired.file(layout::BOOTSTRAP_KUBECONFIG).is_some() {
-        set("--bootstrap-kubeconfig", current(layout::BOOTSTRAP_KUBECONFIG));
-    }
+    // Always, whether there is one or not: a kubelet with a certificate does not read it, and so a credential that comes or goes
+    // restarts nothing.
+    set("--bootstrap-kubeconfig", current(layout::BOOTSTRAP_KUBECONFIG));
     if draft.desired.file(providers::FILE).is_some() {
         set("--image-credential-provider-config", current(providers::FILE));
         set("--image-credential-provider-bin-dir", draft.facts.image.credential_providers.clone());

@@ -90,8 +90,7 @@ fn usual(kind: CredentialKind) -> Option<ExecPlugin> {
 }
 
 fn kubeconfig(draft: &Draft<'_>, user: &Value) -> String {
-    let cluster = &draft.spec.cluster;
-    let name = if cluster.name.is_empty() { "cluster" } else { &cluster.name };
+    let (cluster, name) = (&draft.spec.cluster, "cluster");
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",

@@ -63,8 +63,9 @@ impl Work {
         let manifest = observed.manifest.as_ref();
         for file in &desired.files {
             let last = manifest.and_then(|manifest| manifest.files.get(&file.path)?.as_deref());
-            if !observed.seen(&current(&file.path)).is(file, last) {
-                self.generation = true;
+            let seen = observed.seen(&current(&file.path));
+            self.generation |= !seen.is(file, last);
+            if !seen.holds(file, last) {
                 hear(&mut self.affected, &file.affects);
             }
         }
@@ -93,7 +94,9 @@ impl Work {
                 let name = file.path.rsplit('/').next().unwrap_or_default();
                 self.stop.push(Step::Stop { unit: name.to_owned() });
             }
-            self.put(unit, Step::Put(file.clone()), &file.affects);
+            // Nobody reads a file again because another may read it.
+            let affects = if seen.holds(file, None) { &[][..] } else { &file.affects };
+            self.put(unit, Step::Put(file.clone()), affects);
         }
         let wanted: BTreeSet<&str> = desired.outside().map(|file| file.path.as_str()).collect();
         for (path, foreign) in observed.manifest.iter().flat_map(|manifest| &manifest.elsewhere) {

@@ -1,5 +1,6 @@
 //! From documents to files and steps, on a machine that is a map.
 
+mod fields;
 mod support;
 
 use kiln_node_plan::{Desired, Plan, Step, Verdict, layout};

@@ -16,8 +16,9 @@ pub(crate) enum File {
 }
 
 /// A machine. Folders come by themselves.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Machine {
+    pub(crate) facts: Facts,
     pub(crate) files: BTreeMap<String, File>,
     pub(crate) settings: BTreeMap<String, String>,
     pub(crate) accounts: BTreeMap<String, Account>,
@@ -26,8 +27,28 @@ pub(crate) struct Machine {
     pub(crate) mounts: Vec<String>,
     pub(crate) grown: bool,
     pub(crate) host_name: String,
+    /// What the generation that is written, and not yet turned to, remembers.
+    pub(crate) written: Option<Manifest>,
     /// Everything that was done with units.
     pub(crate) services: Vec<String>,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            facts: facts(),
+            files: BTreeMap::new(),
+            settings: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+            enabled: BTreeMap::new(),
+            swap: BTreeMap::new(),
+            mounts: Vec::new(),
+            grown: false,
+            host_name: "node-1".to_owned(),
+            written: None,
+            services: Vec::new(),
+        }
+    }
 }
 
 pub(crate) fn facts() -> Facts {
@@ -75,16 +96,23 @@ impl Machine {
         }
     }
 
-    /// What is not kiln's own.
-    pub(crate) fn outside(&self) -> Self {
-        let mut machine = self.clone();
-        machine.files.retain(|path, _| !path.starts_with("/etc/kiln") && !path.starts_with(layout::BEFORE));
-        machine.services.clear();
-        machine
+    /// Everything that is not kiln's own, as text.
+    pub(crate) fn outside(&self) -> String {
+        let own = |path: &str| path.starts_with("/etc/kiln") || path.starts_with(layout::BEFORE);
+        let files: BTreeMap<_, _> = self.files.iter().filter(|(path, _)| !own(path)).collect();
+        let enabled: Vec<_> = self.enabled.iter().filter(|(_, enabled)| **enabled).collect();
+        format!(
+            "{files:#?}\n{:#?}\n{:#?}\n{enabled:#?}\n{:?}\n{:?}",
+            self.settings, self.accounts, self.swap, self.mounts
+        )
     }
 
     pub(crate) fn manifest(&self) -> Option<Manifest> {
-        serde_json::from_str(&self.text(&layout::current(layout::MANIFEST))).ok()
+        let last: Option<Manifest> = serde_json::from_str(&self.text(&layout::current(layout::MANIFEST))).ok();
+        match (last, self.written.clone()) {
+            (Some(last), Some(cut_off)) => Some(last.merge(cut_off)),
+            (last, cut_off) => last.or(cut_off),
+        }
     }
 
     /// All that there is; a real machine looks at what [`Questions`] ask alone.
@@ -121,13 +149,13 @@ impl Machine {
     }
 
     pub(crate) fn plan(&self, in_force: Option<&NodeConfig>, wanted: &NodeConfig) -> Plan {
-        let desired = Desired::of(wanted, &facts()).expect("fits");
+        let desired = Desired::of(wanted, &self.facts).expect("fits");
         let questions = Questions::of(&desired, self.manifest().as_ref());
         Plan::of(in_force, wanted, &desired, &self.answers(&questions))
     }
 
     pub(crate) fn apply(&mut self, in_force: Option<&NodeConfig>, wanted: &NodeConfig) -> Plan {
-        let desired = Desired::of(wanted, &facts()).expect("fits");
+        let desired = Desired::of(wanted, &self.facts).expect("fits");
         let plan = self.plan(in_force, wanted);
         for step in plan.steps.iter().chain(&plan.late) {
             self.take(step, &plan, &desired);
@@ -151,9 +179,9 @@ impl Machine {
                 let file = self.files[path].clone();
                 self.files.insert(layout::before(path), file);
             }
-            // The folder is nobody's until the link is turned.
-            Step::WriteGeneration => {}
+            Step::WriteGeneration => self.written = Some(plan.manifest.clone()),
             Step::Flip => {
+                self.written = None;
                 self.files.retain(|path, _| !path.starts_with(layout::CURRENT));
                 for file in plan.folder(desired) {
                     self.put(&file, layout::current(&file.path));
@@ -192,6 +220,7 @@ impl Machine {
                 self.swap.retain(|_, mib| *mib > 0);
             }
             Step::Mount(mount) => self.mounts.push(mount.path.clone()),
+            Step::Stop { unit } if unit == "mnt.mount" => self.mounts.retain(|path| path != "/mnt"),
             Step::DaemonReload
             | Step::Stop { .. }
             | Step::Discard { .. }
