@@ -8,7 +8,7 @@ mount -t proc proc /proc
 # systemd-nspawn keeps its books in /run; the machine's disk is there too, so that nothing of it outlives this namespace.
 mount -t tmpfs -o mode=0755 tmpfs /run
 cd /run
-mkdir disk work tree binds
+mkdir disk work tree binds hardware
 ip link set lo up
 # Where a cloud answers; in this namespace nobody else does.
 ip address add 169.254.169.254/32 dev lo
@@ -20,7 +20,7 @@ nspawn() {
         if [ -e "$loader" ]; then break; fi
     done
     exec "$loader" --library-path "$library:$library/systemd" "$root/usr/bin/systemd-nspawn" \
-        --quiet --directory=/run/tree --boot --register=no --keep-unit --machine="$name" --console=pipe "$@"
+        --quiet --directory=/run/tree --boot --register=no --keep-unit --machine="$name" --console=pipe --bind-ro=/run/hardware:/hardware "$@"
 }
 
 echo ready

@@ -130,6 +130,24 @@ impl Machine {
             .unwrap_or_else(|error| panic!("{path} of {}: {error}", self.name()));
     }
 
+    /// Writes a file of `/hardware`, which is what the machine sees of its host: it changes nothing there, and a copy of its disk comes
+    /// without it.
+    #[track_caller]
+    pub fn hardware(&self, path: &str, content: impl AsRef<[u8]>) {
+        let host = self.keeper.path("/run/hardware").join(path);
+        fs::create_dir_all(host.parent().expect("it is below a folder"))
+            .and_then(|()| fs::write(&host, content))
+            .unwrap_or_else(|error| panic!("{path} of the hardware of {}: {error}", self.name()));
+    }
+
+    /// Takes a file of `/hardware` away, or a folder.
+    #[track_caller]
+    pub fn detach(&self, path: &str) {
+        let host = self.keeper.path("/run/hardware").join(path);
+        let removed = if host.is_dir() { fs::remove_dir_all(&host) } else { fs::remove_file(&host) };
+        removed.unwrap_or_else(|error| panic!("{path} of the hardware of {}: {error}", self.name()));
+    }
+
     /// Makes a symbolic link, and the folders above it.
     #[track_caller]
     pub fn link(&self, path: &str, target: &str) {
