@@ -1,5 +1,7 @@
 //! What a finding says to a person.
 
+use std::fmt::Write as _;
+
 use super::{AGENTS, Finding, FindingKind};
 use crate::explain::{Hop, Wait, is_pause};
 use crate::model::{Boot, UnitName};
@@ -36,8 +38,7 @@ pub(super) fn slow(hop: &Hop, took: Usec, saves: Usec, beside: Vec<UnitName>) ->
     };
     if !beside.is_empty() {
         let names: Vec<&str> = beside.iter().map(UnitName::as_str).collect();
-        found.push_str(", and beside it as long: ");
-        found.push_str(&names.join(", "));
+        let _ = write!(found, "; beside it {} would hold up as much: saved when all are quick", names.join(", "));
     }
     Finding { kind, unit: name.clone(), beside, saves, found, advice }
 }

@@ -1,0 +1,37 @@
+//! A recorded boot of a real machine, and what systemd-analyze printed on it.
+
+use kiln_boot::explain::{FindingKind, explain};
+use kiln_boot::{Boot, Usec, blame, capture, chain, time};
+
+fn boot() -> Boot {
+    let text = format!("{}\n{}", include_str!("manager.txt"), include_str!("units.txt"));
+    capture::parse(&text).expect("a capture")
+}
+
+#[test]
+fn the_chain_of_a_recorded_boot_is_the_one_that_was_printed_on_it() {
+    let boot = boot();
+    let text = chain(&boot, "graphical.target", Usec::ZERO).expect("a finished boot");
+    assert_eq!(text, include_str!("critical-chain.txt"));
+    assert!(include_str!("time.txt").starts_with(time(&boot).expect("finished").lines().next().expect("a line")));
+    // Blame was printed at another moment than the units were recorded: what is in both is printed alike.
+    let ours = blame(&boot).expect("finished");
+    let recorded = |line: &str| line.split_whitespace().nth(1).is_some_and(|unit| boot.started(unit).is_some());
+    let printed = include_str!("blame.txt");
+    let both: Vec<&str> = printed.lines().filter(|line| recorded(line)).map(str::trim).collect();
+    assert!(both.len() > 20, "{both:?}");
+    for line in both {
+        assert!(ours.lines().any(|ours| ours.trim() == line), "{line}");
+    }
+}
+
+#[test]
+fn the_way_of_a_recorded_boot_adds_up_and_begins_with_pid_1_at_work() {
+    let explained = explain(&boot(), "multi-user.target").expect("an explanation");
+    let runs: Usec = explained.hops[1..].iter().filter_map(|hop| hop.ran).sum();
+    let waits: Usec = explained.hops.iter().map(|hop| hop.waited).sum();
+    assert_eq!(runs + waits, explained.began);
+    assert_eq!(explained.began.to_string(), "33.966s");
+    let manager = explained.findings.iter().find(|finding| finding.kind == FindingKind::Manager).expect("PID 1's time");
+    assert_eq!(manager.saves.to_string(), "4.202s");
+}
