@@ -9,6 +9,7 @@ mod lines;
 mod machines;
 mod pools;
 mod publish;
+mod shelves;
 mod trials;
 mod versions;
 

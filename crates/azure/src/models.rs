@@ -14,6 +14,7 @@ pub(crate) mod line;
 pub(crate) mod machine;
 pub(crate) mod patch;
 pub(crate) mod scale_set;
+pub(crate) mod shelf;
 pub(crate) mod snapshot;
 pub(crate) mod trial;
 pub(crate) mod version;

@@ -16,6 +16,7 @@ mod operation;
 mod pool;
 mod recipe;
 mod secret;
+mod shelves;
 mod trial;
 mod version;
 
@@ -29,11 +30,14 @@ pub use image::{
 };
 pub use instance::{Instance, PowerDown, PowerState, Protection};
 pub use landscape::{Landscape, Network, Placement, Seen};
-pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Priority};
+pub use machines::{
+    LAUNCH_DONE, LAUNCH_TAG, Machine, MachineDisk, MachineSpec, MachineState, Machines, OWNER_TAG, Priority,
+};
 pub use name::{BadName, CaptureName, GalleryName, InstanceId, MachineName, PoolName};
 pub use operation::{Failure, OperationHandle, OperationState, Progress, Revision};
 pub use pool::{OperatingSystem, Orchestration, Plan, Pool, Provisioning, Tags, UpgradeMode};
 pub use recipe::{Extension, ImageSource, MarketplaceImage, NO_OP_CUSTOM_DATA, Recipe, RecipeChange, SavedExtension};
 pub use secret::SecretText;
+pub use shelves::{PublishedVersion, Shelves};
 pub use trial::{BadTrial, TRIAL_TAG, Trial, TrialName};
 pub use version::{BadVersion, VersionNumber};

@@ -10,6 +10,16 @@ use crate::name::MachineName;
 use crate::pool::{Provisioning, Tags};
 use crate::secret::SecretText;
 
+/// The tag by which everything that was made for a cluster is found again. Each part of a machine carries it.
+pub const OWNER_TAG: &str = "kiln.dev_owner";
+
+/// The tag that says how far a launch is: the time at which it began, and [`LAUNCH_DONE`] once its maker knows of the machine. What has the
+/// time and not the word for long was left by a maker that is gone.
+pub const LAUNCH_TAG: &str = "kiln.dev_launch";
+
+/// See [`LAUNCH_TAG`].
+pub const LAUNCH_DONE: &str = "done";
+
 /// A machine to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineSpec {
@@ -100,8 +110,12 @@ pub trait Machines: Send + Sync {
     /// What can go wrong.
     type Error: FactoryError;
 
-    /// Makes a machine and waits until the cloud says that it is there. Repeating it after it was killed half way completes it.
+    /// Makes a machine and waits until the cloud says that it is there. Repeating it after it was killed half way completes it. What has
+    /// the name of one of its parts and another owner is not touched.
     fn create(&self, spec: &MachineSpec) -> impl Future<Output = Result<Machine, Self::Error>> + Send;
+
+    /// Sets [`LAUNCH_TAG`] of a machine to [`LAUNCH_DONE`].
+    fn confirm(&self, name: &MachineName) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// A machine, or what is left of it, by its name.
     fn describe(&self, name: &MachineName) -> impl Future<Output = Result<Option<Machine>, Self::Error>> + Send;
@@ -111,4 +125,13 @@ pub trait Machines: Send + Sync {
 
     /// Deletes a machine with all its parts, and waits until they are gone. A machine that does not exist is deleted already.
     fn delete(&self, name: &MachineName) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Deletes what [`list`](Machines::list) found of a machine and nothing else, and waits until it is gone. Each part is looked at
+    /// again before: one that carries the tag no longer is left.
+    fn collect(
+        &self,
+        machine: &Machine,
+        tag: &str,
+        value: &str,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }

@@ -22,6 +22,7 @@ mod world;
 mod yaml;
 
 pub use clock::Speed;
+pub use compute::community::{CommunityImage, CommunityVersion};
 pub use control::ControlError;
 pub use faults::{FaultPlan, Kind as FaultKind, Rule as FaultRule};
 pub use kiln_keep::JournalError;

@@ -13,6 +13,8 @@ pub(crate) enum Api {
     Network,
     /// Identities of machines.
     Identity,
+    /// What AKS offers.
+    Containers,
     /// What the caller may do.
     Authorization,
 }
@@ -26,6 +28,8 @@ impl Api {
             Self::Disk => "2023-10-02",
             Self::Network => "2023-09-01",
             Self::Identity => "2023-01-31",
+            // The list of node images has been in preview since it exists.
+            Self::Containers => "2024-04-02-preview",
             Self::Authorization => "2022-04-01",
         }
     }

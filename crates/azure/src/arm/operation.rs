@@ -62,6 +62,7 @@ pub(crate) enum ApiName {
     Disk,
     Network,
     Identity,
+    Containers,
     Authorization,
 }
 
@@ -73,6 +74,7 @@ impl From<Api> for ApiName {
             Api::Disk => Self::Disk,
             Api::Network => Self::Network,
             Api::Identity => Self::Identity,
+            Api::Containers => Self::Containers,
             Api::Authorization => Self::Authorization,
         }
     }
@@ -86,6 +88,7 @@ impl From<ApiName> for Api {
             ApiName::Disk => Self::Disk,
             ApiName::Network => Self::Network,
             ApiName::Identity => Self::Identity,
+            ApiName::Containers => Self::Containers,
             ApiName::Authorization => Self::Authorization,
         }
     }

@@ -69,19 +69,24 @@ impl ImageReference {
         Self { id: Some(id.into()), ..Self::default() }
     }
 
+    /// Any id, by the name that its gallery asks for.
+    pub(crate) fn anywhere(id: &str) -> Self {
+        if begins(id, SHARED) {
+            return Self { shared_gallery_image_id: Some(id.to_owned()), ..Self::default() };
+        }
+        if begins(id, COMMUNITY) {
+            return Self { community_gallery_image_id: Some(id.to_owned()), ..Self::default() };
+        }
+        Self::by_id(id)
+    }
+
     pub(crate) fn of(source: &ImageSource, scope: &Scope) -> Result<Self, BadResourceId> {
         Ok(match source {
             ImageSource::Definition(line) => Self::by_id(line_id(scope, line)?),
             ImageSource::ExactVersion(line, number) => {
                 Self::by_id(line_id(scope, line)?.child("versions", number.as_str())?)
             }
-            ImageSource::Other(id) if begins(id, SHARED) => {
-                Self { shared_gallery_image_id: Some(id.clone()), ..Self::default() }
-            }
-            ImageSource::Other(id) if begins(id, COMMUNITY) => {
-                Self { community_gallery_image_id: Some(id.clone()), ..Self::default() }
-            }
-            ImageSource::Other(id) => Self::by_id(id),
+            ImageSource::Other(id) => Self::anywhere(id),
             ImageSource::Marketplace(image) => Self {
                 publisher: Some(image.publisher.clone()),
                 offer: Some(image.offer.clone()),

@@ -247,7 +247,7 @@ impl<'a> MachinePut<'a> {
             properties: MachineProperties {
                 hardware_profile: Hardware { vm_size: &spec.size },
                 storage_profile: Storage {
-                    image_reference: ImageReference::by_id(&spec.image),
+                    image_reference: ImageReference::anywhere(&spec.image),
                     os_disk: OsDisk {
                         name: disk,
                         create_option: "FromImage",

@@ -56,6 +56,7 @@ fn present(path: &'static str) -> Step {
 async fn a_machine_is_an_interface_and_then_a_vm_with_all_that_was_asked() {
     let script = Script::new([
         missing(VM),
+        missing(NIC),
         on("PUT", NIC).answers(201, &part(NIC, &ours())),
         on("PUT", VM).answers(201, &part(VM, &ours())),
         present(VM),
@@ -68,9 +69,9 @@ async fn a_machine_is_an_interface_and_then_a_vm_with_all_that_was_asked() {
     assert_eq!(machine.parts.len(), 3);
 
     let asked = script.asked();
-    assert_eq!(asked[1].body["tags"], ours());
-    assert_eq!(asked[1].body["properties"]["networkSecurityGroup"]["id"], "/subscriptions/s/nsg");
-    let vm = &asked[2].body;
+    assert_eq!(asked[2].body["tags"], ours());
+    assert_eq!(asked[2].body["properties"]["networkSecurityGroup"]["id"], "/subscriptions/s/nsg");
+    let vm = &asked[3].body;
     assert_eq!(vm["zones"], json!(["1"]));
     assert_eq!(
         vm["identity"],
@@ -142,5 +143,54 @@ async fn a_deletion_takes_the_vm_first_then_what_is_left_and_may_be_repeated() {
     for _ in 0..2 {
         azure.delete(&"node1".parse().unwrap()).await.unwrap();
     }
+    script.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_made_under_the_same_name_is_not_written_over() {
+    for tags in
+        [json!({}), json!({"kiln-machine": "node1", "kiln.dev_owner": "them"}), json!({"kiln-machine": "node2"})]
+    {
+        let script = Script::new([missing(VM), on("GET", NIC).answers(200, &part(NIC, &tags))]);
+        let error = azure(&script).create(&spec()).await.unwrap_err();
+        script.done();
+        assert!(error.to_string().ends_with("has this name and is not overwritten"), "{error}");
+        let script = Script::new([on("GET", VM).answers(200, &part(VM, &tags))]);
+        azure(&script).create(&spec()).await.unwrap_err();
+        script.done();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_confirmation_keeps_all_other_tags_and_is_written_once() {
+    let begun = json!({"kiln-machine": "node1", "kiln.dev_launch": "2026-01-01T00:00:00Z", "team": "a"});
+    let done = json!({"kiln-machine": "node1", "kiln.dev_launch": "done", "team": "a"});
+    let script = Script::new([
+        on("GET", VM).answers(200, &part(VM, &begun)),
+        on("PATCH", VM).answers(200, &part(VM, &done)),
+        on("GET", VM).answers(200, &part(VM, &done)),
+    ]);
+    let azure = azure(&script);
+    azure.confirm(&"node1".parse().unwrap()).await.unwrap();
+    azure.confirm(&"node1".parse().unwrap()).await.unwrap();
+    script.done();
+    assert_eq!(script.asked()[1].body["tags"], done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_looks_at_each_part_again_and_leaves_what_is_no_longer_ours() {
+    let theirs = json!({"kiln-owner": "you", "kiln-machine": "node1"});
+    let script = Script::new([
+        on("GET", NIC).answers(200, &part(NIC, &theirs)),
+        on("GET", DISK).answers(200, &part(DISK, &ours())),
+        on("DELETE", DISK).answers(204, &json!(null)),
+    ]);
+    let fragment = kiln_cloud::Machine {
+        name: "node1".parse().unwrap(),
+        state: MachineState::Fragment,
+        parts: [NIC, DISK].map(|path| format!("{GROUP}{path}")).to_vec(),
+        tags: Tags::new(),
+    };
+    azure(&script).collect(&fragment, "kiln-owner", "me").await.unwrap();
     script.done();
 }

@@ -9,7 +9,7 @@ use kiln_contracts::Secret;
 use crate::failure::Failure;
 
 /// Writes it. A file is there whole and closed to others, or it is not there.
-pub(super) fn emit(content: &Secret, file: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn emit(content: &Secret, file: Option<&Path>) -> Result<(), Failure> {
     match file {
         Some(path) => {
             write(content, path).map_err(|error| Failure::failed(format_args!("{}: {error}", path.display())))

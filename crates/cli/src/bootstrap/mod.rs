@@ -3,13 +3,13 @@
 mod check;
 mod diff;
 mod drift;
-mod emit;
+pub(crate) mod emit;
 mod explain;
 mod files;
 mod hash;
 mod render;
 mod show;
-mod sources;
+pub(crate) mod sources;
 
 use clap::{Args, Subcommand, ValueEnum};
 

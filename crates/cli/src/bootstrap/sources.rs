@@ -12,22 +12,22 @@ use crate::failure::Failure;
 
 /// Where values come from, besides environment variables.
 #[derive(Debug, Clone, Default, Args)]
-pub(super) struct Sources {
+pub(crate) struct Sources {
     /// Global settings: fields with values, or Karpenter's `ConfigMap`
     #[arg(long, value_name = "FILE", help_heading = "Sources")]
-    pub(super) settings: Option<PathBuf>,
+    pub(crate) settings: Option<PathBuf>,
     /// Karpenter's `NodePool`
     #[arg(long, value_name = "FILE", help_heading = "Sources")]
-    pub(super) node_pool: Option<PathBuf>,
+    pub(crate) node_pool: Option<PathBuf>,
     /// Karpenter's `AKSNodeClass`
     #[arg(long, value_name = "FILE", help_heading = "Sources")]
-    pub(super) node_class: Option<PathBuf>,
+    pub(crate) node_class: Option<PathBuf>,
     /// Karpenter's `NodeClaim`, over its pool
     #[arg(long, value_name = "FILE", help_heading = "Sources")]
-    pub(super) node_claim: Option<PathBuf>,
+    pub(crate) node_claim: Option<PathBuf>,
     /// One field, as the strongest source that may set it
     #[arg(long, value_name = "FIELD=VALUE", help_heading = "Sources")]
-    pub(super) set: Vec<String>,
+    pub(crate) set: Vec<String>,
 }
 
 impl Sources {
@@ -43,7 +43,7 @@ impl Sources {
     }
 
     /// What every source says.
-    pub(super) fn layers(&self) -> Result<Vec<Layer>, Failure> {
+    pub(crate) fn layers(&self) -> Result<Vec<Layer>, Failure> {
         let mut mistakes = Vec::new();
         let mut layers = Vec::new();
         let mut take = |said: Result<Vec<Layer>, SourceError>| match said {

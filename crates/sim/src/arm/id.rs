@@ -124,6 +124,17 @@ pub(crate) enum Target {
         namespace: String,
         list: String,
     },
+    /// The versions of a community image, in a region.
+    CommunityVersions {
+        subscription: String,
+        location: String,
+        gallery: String,
+        definition: String,
+    },
+    /// AKS's node images, in a region.
+    NodeImages {
+        subscription: String,
+    },
     /// A provider's registration.
     Provider {
         subscription: String,
@@ -187,6 +198,19 @@ impl Target {
         };
         match rest {
             [] => return Some(Self::Provider { subscription, namespace: Some(namespace.to_owned()) }),
+            [locations, location, galleries, gallery, _, definition, versions]
+                if locations.eq_ignore_ascii_case("locations")
+                    && galleries.eq_ignore_ascii_case("communityGalleries")
+                    && versions.eq_ignore_ascii_case("versions") =>
+            {
+                let [location, gallery, definition] = [location, gallery, definition].map(|name| (*name).to_owned());
+                return Some(Self::CommunityVersions { subscription, location, gallery, definition });
+            }
+            [locations, _, list]
+                if locations.eq_ignore_ascii_case("locations") && list.eq_ignore_ascii_case("nodeImageVersions") =>
+            {
+                return Some(Self::NodeImages { subscription });
+            }
             [locations, _, _, id] if locations.eq_ignore_ascii_case("locations") => {
                 return Some(Self::Operation { subscription, id: (*id).to_owned() });
             }

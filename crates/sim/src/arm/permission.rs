@@ -107,6 +107,14 @@ fn needed(call: &Call, target: &Target) -> Option<(String, String)> {
         Target::ProviderList { subscription, namespace, list } => {
             (format!("{namespace}/{list}/read"), format!("/subscriptions/{subscription}"))
         }
+        Target::CommunityVersions { subscription, .. } => (
+            "Microsoft.Compute/locations/communityGalleries/images/versions/read".to_owned(),
+            format!("/subscriptions/{subscription}"),
+        ),
+        Target::NodeImages { subscription } => (
+            "Microsoft.ContainerService/locations/nodeImageVersions/read".to_owned(),
+            format!("/subscriptions/{subscription}"),
+        ),
         Target::Operation { subscription, .. } => {
             ("Microsoft.Compute/locations/operations/read".to_owned(), format!("/subscriptions/{subscription}"))
         }

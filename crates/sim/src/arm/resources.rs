@@ -8,6 +8,7 @@ use super::error::ArmError;
 use super::id::{ResourceId, Target};
 use super::kind::Kind;
 use super::route;
+use crate::compute::community;
 use crate::world::operation::{Begin, Effect};
 use crate::world::resource::{merge, strip_nulls};
 use crate::world::{Group, World};
@@ -61,6 +62,10 @@ pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handl
         }
         Target::Provider { subscription, namespace } => Ok(Answer::ok(providers(subscription, namespace.as_deref()))),
         Target::ProviderList { .. } => Ok(Answer::ok(json!({"value": skus(world)}))),
+        Target::CommunityVersions { location, gallery, definition, .. } => {
+            community::list(world, call, location, gallery, definition)
+        }
+        Target::NodeImages { .. } => community::node_images(world, call),
         Target::Permissions { .. } => {
             let caller = &call.caller;
             Ok(Answer::ok(

@@ -35,6 +35,8 @@ pub(super) fn check_version(state: &State, call: &Call, target: &Target) -> Resu
         // Status URLs are made here with the version that their operation was begun with, lists per provider have versions of their own.
         Target::Operation { .. }
         | Target::ProviderList { .. }
+        | Target::CommunityVersions { .. }
+        | Target::NodeImages { .. }
         | Target::Permissions { .. }
         | Target::Endpoints
         | Target::UnknownType { .. } => {
@@ -65,6 +67,8 @@ pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) ->
         | Target::Collection { subscription, .. }
         | Target::Operation { subscription, .. }
         | Target::ProviderList { subscription, .. }
+        | Target::CommunityVersions { subscription, .. }
+        | Target::NodeImages { subscription }
         | Target::Provider { subscription, .. } => subscription,
         Target::Resource(id) | Target::Action { id, .. } => &id.subscription,
         Target::Permissions { scope } => scope.split('/').nth(2).unwrap_or_default(),

@@ -16,6 +16,9 @@ const MARKETPLACE_LATEST: &str = "18.04.202101120";
 pub(super) fn resolve(world: &World, reference: Option<&Value>, location: &str) -> Result<String, ArmError> {
     let reference = reference.ok_or_else(|| ArmError::required("imageReference"))?;
     let text = |name: &str| reference.get(name).and_then(Value::as_str);
+    if let Some(id) = text("communityGalleryImageId") {
+        return super::community::resolve(world, id, location);
+    }
     let Some(id) = text("id") else {
         let part = |name| text(name).ok_or_else(|| ArmError::required(&format!("imageReference.{name}")));
         let version = match part("version")? {

@@ -1,5 +1,6 @@
 //! `Microsoft.Compute`: scale sets, machines, disks, snapshots and galleries.
 
+pub(crate) mod community;
 pub(crate) mod definition;
 pub(crate) mod disk;
 pub(crate) mod extension;

@@ -136,6 +136,9 @@ pub(super) fn image_reference(vm: &Vm) -> Value {
     if let Some(id) = ResourceId::parse(image) {
         return json!({"id": image, "exactVersion": id.name()});
     }
+    if let Some((_, version)) = image.rsplit_once("/Versions/") {
+        return json!({"communityGalleryImageId": image, "exactVersion": version});
+    }
     let mut parts = image.splitn(4, ':');
     let mut part = || parts.next().unwrap_or_default().to_owned();
     let (publisher, offer, sku, version) = (part(), part(), part(), part());

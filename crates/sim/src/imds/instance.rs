@@ -163,7 +163,10 @@ impl Machine<'_> {
     /// The image that the OS disk was made from: by id, or by publisher, offer, sku and version.
     fn image(&self) -> Value {
         let image = self.vm.image.as_deref().unwrap_or_default();
-        let [id, publisher, offer, sku, version] = if image.starts_with('/') {
+        let community = if image.starts_with("/CommunityGalleries/") { image } else { "" };
+        let [id, publisher, offer, sku, version] = if let Some((_, version)) = community.rsplit_once("/Versions/") {
+            ["", "", "", "", version]
+        } else if image.starts_with('/') {
             let version = image.rsplit_once("/versions/").map(|(_, version)| version).unwrap_or_default();
             [image, "", "", "", version]
         } else {
@@ -172,7 +175,7 @@ impl Machine<'_> {
             ["", publisher, offer, sku, version]
         };
         json!({
-            "communityGalleryImageId": "", "exactVersion": version, "id": id, "offer": offer, "publisher": publisher,
+            "communityGalleryImageId": community, "exactVersion": version, "id": id, "offer": offer, "publisher": publisher,
             "sharedGalleryImageId": "", "sku": sku, "version": version,
         })
     }

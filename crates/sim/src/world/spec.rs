@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::pool::{PoolSpec, default_pool};
 use super::profile::Profile;
+use crate::compute::community::CommunityImage;
 use crate::yaml;
 
 /// A world, as its file tells it. Every field has a default: an empty file is the default world.
@@ -40,6 +41,8 @@ pub struct WorldSpec {
     pub pools: Vec<PoolSpec>,
     /// Any other resources, by type and name.
     pub resources: Vec<ResourceSpec>,
+    /// Images that others publish.
+    pub community_images: Vec<CommunityImage>,
     /// Ids of bootstrap tokens that let nobody in any more.
     pub revoked_tokens: BTreeSet<TokenId>,
     /// How long things take.
@@ -207,6 +210,7 @@ impl Default for WorldSpec {
             address_prefix: Subnet { base: Ipv4Addr::new(10, 240, 0, 0), bits: 16 },
             pools: vec![default_pool()],
             resources: Vec::new(),
+            community_images: Vec::new(),
             revoked_tokens: BTreeSet::new(),
             profile: Profile::default(),
             throttling: None,
