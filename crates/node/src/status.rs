@@ -151,7 +151,8 @@ impl Status {
         lines.extend(self.failures.iter().map(|failure| format!("failed: {failure}")));
         lines.extend(self.refused.iter().map(|gone| format!("came back: generation {}: {}", gone.number, gone.reason)));
         lines.extend(self.next.iter().map(|next| format!("next: {next}")));
-        lines.iter().map(|line| format!("{line}\n")).collect()
+        lines.push(String::new());
+        lines.join("\n")
     }
 }
 

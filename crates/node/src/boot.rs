@@ -1,0 +1,236 @@
+//! What a start of the machine needs: at the first one the document is found and put in force; at later ones what was in force is, at
+//! once and without a network.
+
+use kiln_guest::{NotFound, OvfEnv, Rules, VmId};
+use kiln_host::{Durability, Generations, Lock, Placed, notify};
+use kiln_node_plan::layout::{ETC, LOCK, READY, VM_ID};
+use kiln_node_plan::{Account, Generation, Return, State};
+
+use crate::act::ActError;
+use crate::apply::{NotThere, prune, remembered};
+use crate::boot_kind::BootKind;
+use crate::node::Node;
+use crate::offer::{NotTaken, Offered};
+use crate::status::{Changed, Outcome, Status};
+use crate::way::{NoWay, Pace, Way};
+use crate::{late, services, store};
+
+/// What keeps a machine from becoming a node. The gate stays shut.
+#[derive(Debug, thiserror::Error)]
+pub enum NotBooted {
+    /// Nobody has a document.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    /// The document is not taken.
+    #[error("the document from {source_name} is not taken")]
+    NotTaken {
+        /// Where it was.
+        source_name: String,
+        /// Why.
+        #[source]
+        source: NotTaken,
+    },
+    /// There is no way to it.
+    #[error(transparent)]
+    NoWay(#[from] NoWay),
+    /// A step failed.
+    #[error(transparent)]
+    Act(#[from] ActError),
+    /// The disk belongs to another machine, and nobody reset it.
+    #[error(
+        "the disk belongs to the machine {recorded} and this is {machine}; `kilnd identity` makes a clone a machine of its own and must run first"
+    )]
+    Clone {
+        /// The recorded id.
+        recorded: String,
+        /// This machine's.
+        machine: String,
+    },
+    /// Nobody can say whether this is a clone.
+    #[error("the disk belongs to a machine, and whether this is it cannot be told")]
+    Unknown(#[source] kiln_guest::GuestError),
+    /// The node's own files cannot be read or written.
+    #[error(transparent)]
+    Host(#[from] kiln_host::Error),
+}
+
+impl From<NotThere> for NotBooted {
+    fn from(error: NotThere) -> Self {
+        match error {
+            NotThere::NoWay(error) => Self::NoWay(error),
+            NotThere::Act(error) => Self::Act(error),
+        }
+    }
+}
+
+/// Starts a machine as a node.
+pub fn boot(node: &Node) -> Result<Status, NotBooted> {
+    let _lock = Lock::wait(&node.root, LOCK)?;
+    let (kind, id) = kind(node)?;
+    let state = remembered(node)?;
+    match kind {
+        BootKind::Again if state.in_force().is_some() => again(node, state),
+        // A machine that forgot everything but its name is as good as new.
+        _ => first(node, id.as_ref()),
+    }
+}
+
+/// What this boot is: by `kilnd identity`, else by the ids themselves. A clone that nobody reset goes no further.
+fn kind(node: &Node) -> Result<(BootKind, Option<VmId>), NotBooted> {
+    let machine = kiln_guest::vm_id(&node.endpoints);
+    if let Some(record) = node.boot()? {
+        return Ok((record.kind, record.vm_id.and_then(|id| id.parse().ok()).or(machine.ok())));
+    }
+    let recorded = node.root.read_if_there(VM_ID)?;
+    let recorded = recorded.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|id| !id.is_empty());
+    match (recorded, machine) {
+        (None, machine) => Ok((BootKind::First, machine.ok())),
+        (Some(recorded), Ok(machine)) => match recorded.parse::<VmId>() {
+            Ok(id) if id.is_same_machine(&machine) => Ok((BootKind::Again, Some(machine))),
+            _ => Err(NotBooted::Clone { recorded, machine: machine.to_string() }),
+        },
+        (Some(_), Err(error)) => Err(NotBooted::Unknown(error)),
+    }
+}
+
+/// The first boot of a machine. Nothing waits for the disk before the kubelet may start, and whose disk it is comes last: what is cut off
+/// before that is a first boot again.
+fn first(node: &Node, id: Option<&VmId>) -> Result<Status, NotBooted> {
+    let chance = id.map_or(0, VmId::number);
+    let found = node
+        .journal
+        .step("find the document", || kiln_guest::find(&node.endpoints, Rules::IMDS, &node.wait, chance))?;
+    for look in &found.looked {
+        node.journal.say(&format!("{}: {}", look.source, look.found));
+    }
+    let source = found.source.to_string();
+    let offered = Offered::read(&node.root, &found.document, &source)
+        .map_err(|error| NotBooted::NotTaken { source_name: source.clone(), source: error })?;
+    let mut state = State::default();
+    let folder = offered.folder();
+    let way = node.journal.step("plan", || Way::to(node, &state, &offered.config, &folder, Pace::FirstBoot))?;
+    way.prepare(node, Pace::FirstBoot)?;
+    way.go(node, Pace::FirstBoot)?;
+    if let Some(ovf) = &found.ovf {
+        platform(node, &offered, ovf)?;
+    }
+    state.tried(Generation {
+        number: offered.config.metadata.generation,
+        hash: offered.hash.clone(),
+        folder,
+        source: offered.source.clone(),
+    });
+    for field in offered.config.unknown_fields() {
+        node.journal.warn(format!("`{field}` is not known to this version and does nothing"));
+    }
+    open(node)?;
+    // From here on the kubelet starts; what follows is for the next time.
+    let kept = (|| {
+        node.root.sync(ETC)?;
+        store::save_with_owner(&node.root, &state, id)
+    })();
+    if let Err(error) = kept {
+        node.journal.warn(format!("the next start is a first boot again: {error}"));
+    }
+    prune(node, &state);
+    report_ready(node, &offered, chance);
+    let mut status = Status::of("boot", Outcome::Applied, &state);
+    status.changed =
+        way.plan.changes.iter().map(|change| Changed { path: change.path.clone(), effect: change.effect }).collect();
+    status.pending = way.plan.asks.iter().map(ToString::to_string).collect();
+    Ok(status)
+}
+
+/// A later boot: what was in force is. A file that cannot be put right is said, and the kubelet starts all the same, since it ran with
+/// this before; only a link that names another generation keeps the gate shut.
+fn again(node: &Node, mut state: State) -> Result<Status, NotBooted> {
+    let before = state.clone();
+    let returned = state.restarted();
+    if state != before {
+        store::save(&node.root, &state, Durability::Now)?;
+    }
+    let outcome = match returned {
+        Some(Return::To(generation)) => {
+            node.journal
+                .warn(format!("generation {} is in force again: the one on trial saw two restarts", generation.number));
+            Outcome::Returned
+        }
+        _ => Outcome::Verified,
+    };
+    if let Some(generation) = state.in_force()
+        && let Err(error) = node.journal.step("verify", || verify(node, &state, generation))
+    {
+        if Generations::of(&node.root).current()?.as_deref() != Some(&generation.folder) {
+            return Err(error);
+        }
+        node.journal.warn(format!("not everything is as the document says: {error}"));
+    }
+    open(node)?;
+    Ok(Status::of("boot", outcome, &state))
+}
+
+fn verify(node: &Node, state: &State, generation: &Generation) -> Result<(), NotBooted> {
+    let Some(config) = store::document(&node.root, &generation.folder)? else {
+        let path = format!("{}/config.json", Generations::folder(&generation.folder));
+        return Err(kiln_host::Error::Path { path, why: "the generation in force is gone, or cannot be read" }.into());
+    };
+    let way = Way::to(node, state, &config, &generation.folder, Pace::Boot)?;
+    for step in &way.plan.steps {
+        node.journal.warn(format!("not as it was left: {step}"));
+    }
+    way.prepare(node, Pace::Boot)?;
+    way.go(node, Pace::Boot)?;
+    Ok(())
+}
+
+/// Opens the gate, tells systemd, and starts the kubelet where its turn has passed.
+fn open(node: &Node) -> Result<(), NotBooted> {
+    node.root.write_all(&[Placed::new(READY, b"", 0o644)], Durability::Later)?;
+    if let Err(error) = notify::notify("READY=1\nSTATUS=the configuration is in force") {
+        node.journal.warn(format!("systemd was not told: {error}"));
+    }
+    if let Err(error) = services::open_gate(node) {
+        node.journal.warn(format!("the kubelet was not started: {error}"));
+    }
+    Ok(())
+}
+
+/// What the platform says of the machine besides, where the document does not.
+fn platform(node: &Node, offered: &Offered, ovf: &OvfEnv) -> Result<(), ActError> {
+    let asked = &offered.config.spec.platform;
+    if let Some(name) = ovf.host_name.as_ref().filter(|_| asked.host_name.is_empty())
+        && *name != node.root.host_name()?
+    {
+        node.journal.step(&format!("name the machine {name}"), || {
+            let line = format!("{name}\n");
+            node.root.write_all(&[Placed::new("/etc/hostname", line.as_bytes(), 0o644)], Durability::Later)?;
+            node.root.set_host_name(name)
+        })?;
+    }
+    if let Some(name) = &ovf.user_name
+        && !ovf.ssh_keys.is_empty()
+        && !asked.users.iter().any(|user| user.name == *name)
+    {
+        let account = Account { name: name.clone(), ssh_keys: ovf.ssh_keys.clone(), sudo: true, ..Account::default() };
+        let made = node
+            .journal
+            .step(&format!("set up the account {name}"), || late::account(&node.root, &account, Durability::Later));
+        // Nobody can log in then; the node runs all the same.
+        if let Err(error) = made {
+            node.journal.warn(format!("the account {name} was not set up: {error}"));
+        }
+    }
+    Ok(())
+}
+
+/// Tells the platform that the machine has started, where the document asks for that.
+fn report_ready(node: &Node, offered: &Offered, chance: u64) {
+    if offered.config.spec.platform.report_ready == Some(true) {
+        let told = node.journal.step("report ready to the platform", || {
+            kiln_guest::report_ready(&node.endpoints, Rules::WIRE, &node.wait, chance)
+        });
+        if let Err(error) = told {
+            node.journal.warn(format!("the platform was not told that the machine has started: {error}"));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What is known of the machine before a document is rendered for it. Everything is read below the root, so that another root has its own.
+
+use kiln_api::spec::{CredentialFrom, CredentialKind};
+use kiln_guest::Endpoints;
+use kiln_host::{Found, Root};
+use kiln_node_plan::layout::{CLIENT_CERTIFICATE, IMAGE};
+use kiln_node_plan::{BadCredential, Credential, Facts, Image, SecretBytes};
+
+use crate::node::Node;
+
+/// What keeps the machine from being known.
+#[derive(Debug, thiserror::Error)]
+pub enum FactsError {
+    /// A file cannot be read.
+    #[error(transparent)]
+    Host(#[from] kiln_host::Error),
+    /// The image's own list is not what it should be.
+    #[error("`{IMAGE}` cannot be read; the image must be made anew")]
+    Image(#[source] serde_json::Error),
+    /// Others can read the credential, so it may be theirs already.
+    #[error("`{path}` has mode {mode:04o}: a credential that others read is not used; `chmod 600 {path}` and renew it")]
+    Exposed {
+        /// The file.
+        path: String,
+        /// Its mode.
+        mode: u32,
+    },
+    /// There is no credential where the document says.
+    #[error("there is no credential at `{place}`, where `spec.credentialFrom` says; put it there and run again")]
+    NoCredential {
+        /// The file or the name.
+        place: String,
+    },
+    /// What is there is no credential.
+    #[error("`{place}`, where `spec.credentialFrom` says")]
+    BadCredential {
+        /// The file or the name.
+        place: String,
+        /// Why.
+        #[source]
+        source: BadCredential,
+    },
+    /// The platform does not hand it over.
+    #[error(transparent)]
+    Guest(#[from] kiln_guest::GuestError),
+}
+
+/// Looks at the machine. `from` says where the credential is that the node joins with; `kept` is the one that it was given before.
+pub fn gather(
+    node: &Node,
+    from: &CredentialFrom,
+    kept: Option<SecretBytes>,
+    first_boot: bool,
+) -> Result<Facts, FactsError> {
+    let root = &node.root;
+    let image = match root.read_if_there(IMAGE)? {
+        Some(bytes) => serde_json::from_slice::<Image>(&bytes).map_err(FactsError::Image)?,
+        None => Image::default(),
+    };
+    let joined = root.kind(CLIENT_CERTIFICATE)?.is_some();
+    let credential = match credential(root, &node.endpoints, from) {
+        Ok(found) => found,
+        // Who has joined, or still has what it is to join with, needs no other.
+        Err(_) if joined || kept.is_some() => kept.and_then(|bytes| Credential::parse(&bytes).ok()),
+        Err(error) => return Err(error),
+    };
+    Ok(Facts {
+        image,
+        host_name: root.host_name()?,
+        cgroup_v2: root.kind("/sys/fs/cgroup/cgroup.controllers")?.is_some(),
+        cpus: processors(&text(root, "/proc/cpuinfo")?),
+        memory_bytes: memory(&text(root, "/proc/meminfo")?),
+        credential,
+        joined,
+        first_boot,
+    })
+}
+
+fn credential(root: &Root, endpoints: &Endpoints, from: &CredentialFrom) -> Result<Option<Credential>, FactsError> {
+    let bytes = match from.kind {
+        CredentialKind::File | CredentialKind::ProtectedSettings => private_file(root, &from.name)?,
+        CredentialKind::SystemCredential => kiln_guest::system_credential(endpoints, &from.name)?
+            .ok_or_else(|| FactsError::NoCredential { place: from.name.clone() })?,
+        // A program on the node asks for it when the kubelet needs it.
+        CredentialKind::Unset | CredentialKind::AttestedIdentity | CredentialKind::ManagedIdentity => return Ok(None),
+    };
+    let parsed = Credential::parse(&bytes);
+    parsed.map(Some).map_err(|source| FactsError::BadCredential { place: from.name.clone(), source })
+}
+
+fn private_file(root: &Root, path: &str) -> Result<SecretBytes, FactsError> {
+    let Some(bytes) = root.read_if_there(path)? else {
+        return Err(FactsError::NoCredential { place: path.to_owned() });
+    };
+    match root.look(path)? {
+        Found::File { mode, .. } if mode & 0o077 != 0 => Err(FactsError::Exposed { path: path.to_owned(), mode }),
+        _ => Ok(SecretBytes::new(bytes)),
+    }
+}
+
+fn text(root: &Root, path: &str) -> Result<String, kiln_host::Error> {
+    Ok(String::from_utf8_lossy(&root.read_if_there(path)?.unwrap_or_default()).into_owned())
+}
+
+fn processors(cpuinfo: &str) -> u32 {
+    let count = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn memory(meminfo: &str) -> u64 {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or_default().saturating_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_counted_by_its_own_files() {
+        assert_eq!(processors("processor\t: 0\nmodel\nprocessor\t: 1\n"), 2);
+        assert_eq!(memory("MemTotal:       16384 kB\nMemFree: 1 kB\n"), 16 << 20);
+        assert_eq!((processors(""), memory("")), (0, 0));
+    }
+
+    fn node(folder: &std::path::Path) -> Node {
+        let words = ["status", "--root"].map(std::ffi::OsString::from).into_iter().chain([folder.into()]);
+        Node::open(&crate::args::Args::parse(words).expect("a line").places).expect("a root")
+    }
+
+    fn file() -> CredentialFrom {
+        CredentialFrom { kind: CredentialKind::File, name: "/token".to_owned(), ..CredentialFrom::default() }
+    }
+
+    #[test]
+    fn a_credential_that_others_read_is_not_used() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        std::fs::write(&path, "abcdef.0123456789abcdef\n").expect("written");
+        let look = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("mode");
+            gather(&node(folder.path()), &file(), None, true)
+        };
+        let refused = look(0o644).expect_err("readable").to_string();
+        assert!(refused.contains("0644") && !refused.contains("0123456789abcdef"), "{refused}");
+        let facts = look(0o600).expect("private");
+        assert_eq!(facts.credential.map(|credential| credential.kind()), Some("token"));
+    }
+
+    #[test]
+    fn who_has_joined_or_still_has_a_credential_needs_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let missing = gather(&node(folder.path()), &file(), None, true).expect_err("none");
+        assert!(matches!(missing, FactsError::NoCredential { .. }), "{missing}");
+        let kept = SecretBytes::new("abcdef.0123456789abcdef");
+        let facts = gather(&node(folder.path()), &file(), Some(kept), false).expect("kept");
+        assert_eq!(facts.credential.map(|credential| credential.kind()), Some("token"));
+        std::fs::create_dir_all(folder.path().join("var/lib/kubelet/pki")).expect("folder");
+        std::fs::write(folder.path().join(&CLIENT_CERTIFICATE[1..]), "pem").expect("written");
+        let facts = gather(&node(folder.path()), &file(), None, false).expect("joined");
+        assert!(facts.joined && facts.credential.is_none());
+    }
+}

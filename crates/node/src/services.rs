@@ -1,0 +1,79 @@
+//! Services, by PID 1. A folder that nobody booted has none, and nothing is asked there.
+
+use std::time::Duration;
+
+use kiln_host::systemd::{Outcome, Systemd, SystemdError};
+use kiln_node_plan::Step;
+use kiln_node_plan::layout::{KUBELET_UNIT, RUNTIME_UNIT};
+
+use crate::node::Node;
+use crate::way::Pace;
+
+/// How long a service may take to start. containerd with many pods reads for half a minute; the default limit of systemd itself is 90 s,
+/// and it is the one to say that a service does not come up.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// Loads modules of the kernel, and has ended when it has.
+const MODULES_UNIT: &str = "systemd-modules-load.service";
+
+/// A service that is not as the document asks.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// PID 1 cannot be asked, or says no.
+    #[error(transparent)]
+    Systemd(#[from] SystemdError),
+    /// It does not run.
+    #[error("`{unit}` does not run ({result}); `journalctl -u {unit}` says why")]
+    Failed {
+        /// The unit.
+        unit: String,
+        /// Why, in a word.
+        result: String,
+    },
+}
+
+/// Does what a step says to a service.
+pub fn act(node: &Node, step: &Step, pace: Pace) -> Result<(), ServiceError> {
+    let Some(mut systemd) = client(node) else { return Ok(()) };
+    match step {
+        Step::DaemonReload => systemd.daemon_reload()?,
+        Step::Stop { unit } => drop(systemd.stop(unit)?),
+        Step::Start { unit } => check(unit, systemd.start(unit)?)?,
+        // Whoever is ordered after us cannot be waited for; what does not run yet reads its files when it starts.
+        Step::Reload { unit } | Step::Restart { unit } if pace != Pace::Live && unit != MODULES_UNIT => {
+            let runs = systemd.unit(unit)?.is_active();
+            runs.then(|| systemd.restart_no_wait(unit)).transpose()?;
+        }
+        Step::Reload { unit } => check(unit, systemd.reload(unit)?)?,
+        Step::Restart { unit } if [KUBELET_UNIT, RUNTIME_UNIT, MODULES_UNIT].contains(&unit.as_str()) => {
+            check(unit, systemd.restart(unit)?)?;
+        }
+        Step::Restart { unit } => check(unit, systemd.restart_if_running(unit)?)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Starts the kubelet without waiting for it: one whose gate was shut when its turn came was passed over and is not tried again.
+pub fn open_gate(node: &Node) -> Result<(), ServiceError> {
+    match client(node) {
+        Some(mut systemd) => Ok(systemd.start_no_wait(KUBELET_UNIT)?),
+        None => Ok(()),
+    }
+}
+
+fn client(node: &Node) -> Option<Systemd> {
+    node.systemd.as_ref().map(|socket| Systemd::new(socket, PATIENCE))
+}
+
+fn check(unit: &str, outcome: Outcome) -> Result<(), ServiceError> {
+    match outcome {
+        Outcome::Started => Ok(()),
+        // A condition of the unit's own: whoever wrote it wanted that.
+        Outcome::Skipped if unit != KUBELET_UNIT => Ok(()),
+        Outcome::Skipped => {
+            Err(ServiceError::Failed { unit: unit.to_owned(), result: "its condition does not hold".to_owned() })
+        }
+        Outcome::Failed { result } => Err(ServiceError::Failed { unit: unit.to_owned(), result }),
+    }
+}

@@ -1,0 +1,73 @@
+//! What outlives a restart: which generation holds, and the machine that the disk belongs to.
+
+use kiln_api::NodeConfig;
+use kiln_guest::VmId;
+use kiln_host::{Durability, Generations, Placed, Root};
+use kiln_node_plan::layout::{CURRENT, DOCUMENT, STATE, VM_ID};
+use kiln_node_plan::{Generation, State};
+
+/// Only root reads these: they say where a document came from.
+const MODE: u32 = 0o600;
+
+/// What the disk remembers, and whether it had to be pieced together.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What the node remembers.
+    pub state: State,
+    /// Why it is not what was written, where it is not.
+    pub recovered: Option<String>,
+}
+
+/// Reads what the node remembers. A file that cannot be read is no reason to leave a node down while its generation is there: the link
+/// still says which one holds, and that one is taken for good.
+pub fn load(root: &Root) -> Result<Loaded, kiln_host::Error> {
+    let Some(bytes) = root.read_if_there(STATE)? else {
+        return Ok(Loaded { state: State::default(), recovered: None });
+    };
+    let error = match serde_json::from_slice(&bytes) {
+        Ok(state) => return Ok(Loaded { state, recovered: None }),
+        Err(error) => error,
+    };
+    let mut state = State::default();
+    if let Some(folder) = Generations::of(root).current()?
+        && let Some(config) = document(root, &folder)?
+    {
+        state.committed = Some(Generation {
+            number: config.metadata.generation,
+            hash: config.hash(),
+            folder,
+            source: "recovered".to_owned(),
+        });
+    }
+    let recovered = Some(format!("`{STATE}` cannot be read ({error}); what `{CURRENT}` names is taken for good"));
+    Ok(Loaded { state, recovered })
+}
+
+/// Writes what the node remembers.
+pub fn save(root: &Root, state: &State, durability: Durability) -> Result<(), kiln_host::Error> {
+    root.write_all(&[Placed::new(STATE, &bytes(state), MODE)], durability)
+}
+
+/// Writes what the node remembers, and then whose disk this is: what is cut off between the two is a first boot again.
+pub fn save_with_owner(root: &Root, state: &State, id: Option<&VmId>) -> Result<(), kiln_host::Error> {
+    save(root, state, Durability::Now)?;
+    match id {
+        Some(id) => {
+            let line = format!("{id}\n");
+            root.write_all(&[Placed::new(VM_ID, line.as_bytes(), 0o644)], Durability::Now)
+        }
+        None => Ok(()),
+    }
+}
+
+/// The document of a generation; none where its folder is gone or holds another thing.
+pub fn document(root: &Root, folder: &str) -> Result<Option<NodeConfig>, kiln_host::Error> {
+    let bytes = root.read_if_there(&format!("{}/{DOCUMENT}", Generations::folder(folder)))?;
+    Ok(bytes.and_then(|bytes| NodeConfig::parse(&bytes).ok()))
+}
+
+fn bytes(state: &State) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(state).expect("a state has text for names");
+    text.push(b'\n');
+    text
+}
