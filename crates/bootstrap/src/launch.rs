@@ -6,10 +6,10 @@ use kiln_cloud::{MachineDisk, MachineName, MachineSpec, Priority, SecretText, Se
 use kiln_contracts::{Secret, from_base64, names};
 
 use crate::bootstrapper::{Bootstrapper, RenderError};
+use crate::kind::Kind;
 use crate::resolve::Resolved;
 
-/// The tag by which everything that kiln made for a cluster is found again.
-pub const OWNER_TAG: &str = "kiln.dev_owner";
+pub use kiln_cloud::OWNER_TAG;
 
 /// What machines of one kind are made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,15 @@ pub enum LaunchError {
 
 /// Makes the template. The same inputs give the same bytes.
 pub fn template(inputs: &Resolved, bootstrapper: &dyn Bootstrapper) -> Result<Template, LaunchError> {
-    let image_id = inputs.text("imageId");
+    template_of(inputs, bootstrapper, inputs.text("imageId"))
+}
+
+/// Makes the template for an image that was chosen by looking into galleries.
+pub fn template_of(
+    inputs: &Resolved,
+    bootstrapper: &dyn Bootstrapper,
+    image_id: &str,
+) -> Result<Template, LaunchError> {
     if image_id.is_empty() {
         return Err(LaunchError::Missing("imageId"));
     }
@@ -95,14 +103,14 @@ pub fn machine(inputs: &Resolved, template: &Template, name: MachineName) -> Res
         size: needed("vmSize")?,
         image: template.image_id.clone(),
         subnet: needed("vnetSubnetId")?,
-        security_group: None,
+        security_group: security_group(inputs),
         custom_data: SecretText::new(decoded.unwrap_or_default()),
         admin_user: needed("adminUsername")?,
         ssh_public_key: needed("sshPublicKey")?,
         priority: if inputs.text("capacityType") == "spot" { Priority::Spot } else { Priority::Regular },
         identities: inputs.list("nodeIdentities"),
         disk: MachineDisk {
-            kind: "Premium_LRS".to_owned(),
+            kind: disk_kind(inputs.text("vmSize")).to_owned(),
             size_gib: u32::try_from(inputs.number("osDiskSizeGb")).ok().filter(|size| *size > 0),
             encryption_set: optional("diskEncryptionSetId"),
         },
@@ -114,4 +122,39 @@ pub fn machine(inputs: &Resolved, template: &Template, name: MachineName) -> Res
         encryption_at_host: inputs.is_true("encryptionAtHost"),
         tags: template.tags.clone().into_iter().collect(),
     })
+}
+
+/// The security group of the machine's interface, where somebody said or saw one. One that only follows from the cluster's digits is on
+/// the subnet already, if it is there at all.
+fn security_group(inputs: &Resolved) -> Option<String> {
+    let value = inputs.get("securityGroup").filter(|value| value.kind != Kind::Computed)?;
+    let name = value.value.as_str().filter(|name| !name.is_empty())?;
+    let (subscription, group) = (inputs.text("subscriptionId"), inputs.text("resourceGroup"));
+    Some(format!(
+        "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Network/networkSecurityGroups/{name}"
+    ))
+}
+
+/// The kind of OS disk: Azure refuses premium disks on sizes without an `s` among the letters of their names (`D2s_v3`, `DS2_v2`).
+fn disk_kind(size: &str) -> &'static str {
+    let name = size.split('_').nth(1).unwrap_or_default();
+    if name.contains(['s', 'S']) { "Premium_LRS" } else { "StandardSSD_LRS" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_without_premium_storage_get_a_disk_that_they_can_have() {
+        for (size, kind) in [
+            ("Standard_D2s_v3", "Premium_LRS"),
+            ("Standard_DS2_v2", "Premium_LRS"),
+            ("Standard_NC24ads_A100_v4", "Premium_LRS"),
+            ("Standard_D2_v2", "StandardSSD_LRS"),
+            ("standard_d4a_v4", "StandardSSD_LRS"),
+        ] {
+            assert_eq!(disk_kind(size), kind, "{size}");
+        }
+    }
 }

@@ -16,6 +16,7 @@ mod header;
 mod history;
 mod inside;
 mod inspect;
+pub mod launch;
 mod look;
 mod news;
 mod node_facts;
