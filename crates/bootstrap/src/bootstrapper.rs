@@ -38,6 +38,19 @@ pub enum RenderError {
         /// The target.
         target: &'static str,
     },
+    /// The target has no place for what was asked for, and must not lose it without a word.
+    #[error("{}: {target} has no place for `{field}`", Pointed(place))]
+    NotCarried {
+        /// The field.
+        field: &'static str,
+        /// Where it stands.
+        place: Place,
+        /// The target.
+        target: &'static str,
+    },
+    /// A kernel setting that the target has no field for.
+    #[error("sysctls: {0}")]
+    Sysctl(#[from] kiln_contracts::anc::BadSysctl),
     /// The target cannot be made of this.
     #[error("{target} is not made of {from}: {instead}")]
     Target {
@@ -47,6 +60,12 @@ pub enum RenderError {
         from: &'static str,
         /// What would do.
         instead: &'static str,
+    },
+    /// A proxy that is no URL. It may be a secret in the wrong place.
+    #[error("{field}: a proxy is a URL, `http://proxy.example:3128`")]
+    Proxy {
+        /// The field.
+        field: &'static str,
     },
     /// A value that is no base64 of a text.
     #[error("{field}: base64 of PEM is needed")]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kiln_contracts::karpenter::Taint;
+use kiln_contracts::karpenter::{LocalDnsZone, Taint};
 use kiln_contracts::names::SubnetId;
 use kiln_contracts::nbv::rules;
 use kiln_contracts::{Arch, KubernetesVersion, from_base64};
@@ -125,6 +125,19 @@ impl Resolved {
         if self.number("SwapFileSizeMB") > 0 && self.text("kubelet.failSwapOn") != "false" {
             say("SwapFileSizeMB", "kubelet refuses to run with swap unless kubelet.failSwapOn is `false`".to_owned());
         }
+        for (name, text) in self.map("sysctls") {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._-/*".contains(c);
+            if name.is_empty() || !name.chars().all(plain) || text.contains(['\n', '\r']) {
+                say("sysctls", format!("`{name}` is no kernel setting with a value on one line"));
+            }
+        }
+        for field in ["localDnsVnetOverrides", "localDnsKubeOverrides"] {
+            for (zone, json) in self.map(field) {
+                if serde_json::from_str::<LocalDnsZone>(&json).is_err() {
+                    say(field, format!("what is said of zone `{zone}` is not what a class says of a zone"));
+                }
+            }
+        }
         for name in ["taints", "startupTaints"] {
             for taint in self.list(name) {
                 if let Err(bad) = taint.parse::<Taint>() {
@@ -192,6 +205,9 @@ mod tests {
             ("adminUsername", json!("1x")),
             ("dnsServiceIp", json!("x")),
             ("taints", json!(["x"])),
+            ("sysctls", json!({"vm.swappiness": "1\nkernel.panic=1"})),
+            ("sysctls", json!({"a b": "1"})),
+            ("localDnsVnetOverrides", json!({".": "x"})),
             ("SwapFileSizeMB", json!(10)),
             ("kubelet.imageGCHighThresholdPercent", json!(80)),
         ] {

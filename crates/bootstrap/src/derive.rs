@@ -134,6 +134,7 @@ impl Resolved {
             gpu: self.gpu(),
             overrides: self.overrides(),
             custom_ca_certs: self.list("customCaCerts"),
+            sysctls: self.map("sysctls"),
         })
     }
 
@@ -228,6 +229,12 @@ impl Resolved {
         }
         labels.insert("karpenter.sh/do-not-sync-taints".to_owned(), "true".to_owned());
         labels.extend(self.map("labels"));
+        labels.extend(self.map("requirementLabels"));
+        for (label, field) in crate::sources::SETTLING {
+            if let Some(settled) = self.get(field).filter(|value| value.kind == Kind::NodePool) {
+                labels.insert(label.to_owned(), settled.value.as_str().unwrap_or_default().to_owned());
+            }
+        }
         Ok(labels)
     }
 }

@@ -1,5 +1,6 @@
 //! Every field that a source may set, and every variable that follows.
 
+mod class_inputs;
 mod inputs;
 mod variables;
 

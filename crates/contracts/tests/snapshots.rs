@@ -1,4 +1,4 @@
-//! Whole environments, so that every variable is held without the recorded files too. `KILN_REWRITE=1` writes them; read the
+//! Whole environments, so that every variable is held without the recorded files too. `KILN_BLESS=1` writes them; read the
 //! difference before you commit it.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ fn readable(environment: BTreeMap<String, String>) -> BTreeMap<String, Value> {
 fn held(name: &str, environment: BTreeMap<String, String>) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(format!("{name}.json"));
     let made = serde_json::to_string_pretty(&readable(environment)).unwrap() + "\n";
-    if std::env::var_os("KILN_REWRITE").is_some() {
+    if std::env::var_os("KILN_BLESS").is_some() {
         std::fs::write(&path, &made).unwrap();
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), made, "{}", path.display());

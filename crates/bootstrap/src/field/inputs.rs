@@ -2,6 +2,7 @@
 
 use kiln_api::Effect;
 
+use super::class_inputs::CLASS_INPUTS;
 use super::{Field, Form, effect_of_config};
 use crate::kind::{Hardcoded, Kind};
 
@@ -10,11 +11,9 @@ const FOUND: &[Kind] = &[Kind::Detected, Kind::Environment, Kind::Settings];
 const LOOKED_UP: &[Kind] = &[Kind::Detected, Kind::Settings];
 const SUBNET: &[Kind] = &[Kind::Detected, Kind::Environment, Kind::Settings, Kind::NodeClass];
 const POOL: &[Kind] = &[Kind::NodePool];
-const CLASS: &[Kind] = &[Kind::NodeClass];
 const SETTINGS: &[Kind] = &[Kind::Settings];
-const IMAGE: &[Kind] = &[Kind::Detected, Kind::NodeClass];
 
-struct Row {
+pub(super) struct Row {
     name: &'static str,
     doc: &'static str,
     form: Form,
@@ -27,7 +26,7 @@ struct Row {
 
 /// What a change of an input costs.
 #[derive(Clone, Copy)]
-enum Change {
+pub(super) enum Change {
     /// What the field of the `NodeConfig` says.
     Config(&'static str),
     /// The machine is changed from outside; the node does not notice.
@@ -38,7 +37,7 @@ enum Change {
 
 use Change::{Config, Node, Outside};
 
-const fn row(
+pub(super) const fn row(
     name: &'static str,
     doc: &'static str,
     form: Form,
@@ -55,10 +54,10 @@ const fn follows(mut row: Row, from: &'static [&'static str]) -> Row {
     row
 }
 
-use Form::{Bool, Int, List, Map, Text};
+use Form::{Bool, List, Map, Text};
 
 /// What sources set. The default is JSON; an empty one is the empty value of the form.
-const INPUTS: [Row; 58] = [
+const INPUTS: &[Row] = &[
     row("tenantId", "The tenant.", Text, OPERATOR, &["AZURE_TENANT_ID", "ARM_TENANT_ID"], "", Node),
     row(
         "subscriptionId",
@@ -223,145 +222,20 @@ const INPUTS: [Row; 58] = [
     row("taints", "Taints that stay.", List, POOL, &[], "", Config("spec.kubelet.taints")),
     row("startupTaints", "Taints that go once the node is ready.", List, POOL, &[], "", Config("spec.kubelet.taints")),
     row("labels", "Labels of the nodes.", Map, POOL, &[], "", Config("spec.kubelet.labels")),
+    row(
+        "requirementLabels",
+        "Labels that the pool's requirements settle, besides processor, size, zone and capacity.",
+        Map,
+        POOL,
+        &[],
+        "",
+        Config("spec.kubelet.labels"),
+    ),
     row("nodePoolName", "The name of the pool.", Text, POOL, &[], "", Node),
     row("arch", "The processor.", Text, POOL, &[], "\"amd64\"", Node),
     row("vmSize", "The machine size.", Text, POOL, &[], "", Node),
     row("zone", "The zone.", Text, POOL, &[], "", Node),
     row("capacityType", "`on-demand` or `spot`.", Text, POOL, &[], "\"on-demand\"", Node),
-    row("osDiskSizeGb", "The size of the OS disk.", Int, CLASS, &[], "128", Node),
-    row(
-        "imageFamily",
-        "`Ubuntu`, `Ubuntu2204`, `Ubuntu2404`, `AzureLinux`, `Gallery` or `Prototype`.",
-        Text,
-        CLASS,
-        &[],
-        "\"Ubuntu\"",
-        Node,
-    ),
-    row("imageId", "The image.", Text, IMAGE, &[], "", Node),
-    row("fipsMode", "`FIPS` or `Disabled`.", Text, CLASS, &[], "\"Disabled\"", Node),
-    row("tags", "Tags of the class's machines.", Map, CLASS, &[], "", Outside),
-    row(
-        "maxPods",
-        "How many pods a node takes; else by the network.",
-        Int,
-        CLASS,
-        &[],
-        "",
-        Config("spec.kubelet.configuration"),
-    ),
-    row("gpuMode", "`Driver` or `None`.", Text, CLASS, &[], "\"Driver\"", Node),
-    row("artifactStreaming", "Whether images are streamed.", Bool, CLASS, &[], "", Node),
-    row(
-        "localDnsMode",
-        "Whether nodes have a DNS server of their own: `Preferred`, `Required` or `Disabled`.",
-        Text,
-        CLASS,
-        &[],
-        "\"Disabled\"",
-        Node,
-    ),
-    row("encryptionAtHost", "Whether the host encrypts caches and temporary disks.", Bool, CLASS, &[], "", Node),
-    row("trustedLaunch", "Whether the firmware measures what boots.", Bool, CLASS, &[], "", Node),
-    row(
-        "kubelet.cpuManagerPolicy",
-        "How CPUs are given to containers.",
-        Text,
-        CLASS,
-        &[],
-        "",
-        Config("spec.kubelet.configuration"),
-    ),
-    row(
-        "kubelet.cpuCFSQuota",
-        "Whether limits of CPU are enforced: `true`, `false`, or nothing for kubelet's own.",
-        Text,
-        CLASS,
-        &[],
-        "",
-        Config("spec.kubelet.configuration"),
-    ),
-    row(
-        "kubelet.cpuCFSQuotaPeriod",
-        "The period of that limit.",
-        Text,
-        CLASS,
-        &[],
-        "",
-        Config("spec.kubelet.configuration"),
-    ),
-    row(
-        "kubelet.imageGCHighThresholdPercent",
-        "The use of the disk at which images are removed.",
-        Int,
-        CLASS,
-        &[],
-        "85",
-        Config("spec.kubelet.configuration"),
-    ),
-    row(
-        "kubelet.imageGCLowThresholdPercent",
-        "The use at which removal ends.",
-        Int,
-        CLASS,
-        &[],
-        "80",
-        Config("spec.kubelet.configuration"),
-    ),
-    row(
-        "kubelet.topologyManagerPolicy",
-        "How containers are placed near their devices.",
-        Text,
-        CLASS,
-        &[],
-        "",
-        Config("spec.kubelet.configuration"),
-    ),
-    row(
-        "kubelet.allowedUnsafeSysctls",
-        "Kernel settings that pods may set.",
-        List,
-        CLASS,
-        &[],
-        "",
-        Config("spec.kubelet.configuration"),
-    ),
-    row(
-        "kubelet.containerLogMaxSize",
-        "The size at which logs are rotated.",
-        Text,
-        CLASS,
-        &[],
-        "",
-        Config("spec.kubelet.configuration"),
-    ),
-    row(
-        "kubelet.containerLogMaxFiles",
-        "How many logs are kept; 0 for kubelet's own.",
-        Int,
-        CLASS,
-        &[],
-        "",
-        Config("spec.kubelet.configuration"),
-    ),
-    row(
-        "kubelet.podPidsLimit",
-        "How many processes a pod may have; -1 for any.",
-        Int,
-        CLASS,
-        &[],
-        "-1",
-        Config("spec.kubelet.configuration"),
-    ),
-    row(
-        "kubelet.failSwapOn",
-        "Whether kubelet refuses to run with swap: `true`, `false`, or nothing for its own.",
-        Text,
-        CLASS,
-        &[],
-        "",
-        Config("spec.kubelet.configuration"),
-    ),
     row(
         "customCaCerts",
         "Certificates to trust besides the system's, base64 of PEM each.",
@@ -375,7 +249,7 @@ const INPUTS: [Row; 58] = [
 
 /// All inputs.
 pub(super) fn inputs() -> impl Iterator<Item = Field> {
-    INPUTS.iter().map(input)
+    INPUTS.iter().chain(CLASS_INPUTS).map(input)
 }
 
 fn input(row: &Row) -> Field {

@@ -8,9 +8,13 @@ use crate::kind::{Hardcoded, Kind};
 
 const SETTINGS: &[Kind] = &[Kind::Settings];
 const CLASS: &[Kind] = &[Kind::NodeClass];
+const BOTH: &[Kind] = &[Kind::Settings, Kind::NodeClass];
 
 const LABEL_SOURCES: &[&str] = &[
     "labels",
+    "requirementLabels",
+    "vmSize",
+    "zone",
     "resourceGroup",
     "kubeletIdentityClientId",
     "imageFamily",
@@ -74,6 +78,7 @@ fn sources_of(field: nbv::Field) -> &'static [&'static str] {
         V::ContainerdConfigContent => &["vmSize", "gpuMode"],
         V::KubeletFlags => FLAG_SOURCES,
         V::KubeletNodeLabels => LABEL_SOURCES,
+        V::SysctlContent => &["sysctls"],
         V::CustomCATrustConfigCerts | V::ShouldConfigureCustomCATrust => &["customCaCerts"],
         _ => &[],
     }
@@ -111,6 +116,8 @@ fn variable(field: nbv::Field) -> Field {
     };
     let (kinds, why): (&'static [Kind], _) = match field.origin() {
         _ if !from.is_empty() => (&[], None),
+        // The contract has them per cluster; a class has a place for them too.
+        _ if matches!(field, nbv::Field::THPEnabled | nbv::Field::THPDefrag) => (BOTH, Some(Hardcoded::Default)),
         nbv::Origin::Unused => (&[], Some(Hardcoded::Unused)),
         nbv::Origin::Unsupported => (&[], Some(Hardcoded::Unsupported)),
         nbv::Origin::ClusterDefault => (SETTINGS, Some(Hardcoded::Default)),

@@ -3,9 +3,11 @@
 use kiln_contracts::anc::{
     ApiServerConfig, AuthConfig, BootstrappingAuthMethod, BootstrappingConfig, ClusterConfig, ClusterJoinMethod,
     ClusterNetworkConfig, Configuration, CustomLinuxOsConfig, CustomSearchDomainConfig, GpuConfig, HttpProxyConfig,
-    KubeBinaryConfig, KubeletConfig, LoadBalancerConfig, LoadBalancerSku, LocalDnsProfile, NetworkConfig,
-    NetworkPlugin, NetworkPolicy, VmType,
+    KubeBinaryConfig, KubeletConfig, LoadBalancerConfig, LoadBalancerSku, LocalDnsOverrides, LocalDnsProfile,
+    NetworkConfig, NetworkPlugin, NetworkPolicy, SysctlConfig, VmType,
 };
+use kiln_contracts::go::duration::GoDuration;
+use kiln_contracts::karpenter::LocalDnsZone;
 use kiln_contracts::nbv::kubelet::PAUSE_IMAGE;
 use kiln_contracts::nbv::{Field, InputError, Inputs, Variables, labels};
 use kiln_contracts::{Secret, names::SubnetId};
@@ -31,8 +33,7 @@ pub fn aks_node_config(inputs: &Resolved) -> Result<Configuration, RenderError> 
         vm_size: inputs.text("vmSize").to_owned(),
         dns_service_ip: inputs.text("dnsServiceIp").to_owned(),
         streaming: inputs.is_true("artifactStreaming"),
-        local_dns: Some(LocalDnsProfile { enable_local_dns: true, ..LocalDnsProfile::default() })
-            .filter(|_| inputs.text("localDnsMode") == "Required"),
+        local_dns: (inputs.text("localDnsMode") == "Required").then(|| local_dns(inputs)),
     };
     document(&inputs.inputs()?, &beside)
 }
@@ -90,6 +91,7 @@ fn document(flat: &Inputs, beside: &Beside) -> Result<Configuration, RenderError
             swap_file_size: variables.get(Field::SwapFileSizeMB).parse().unwrap_or_default(),
             transparent_hugepage_support: text(Field::THPEnabled),
             transparent_defrag: text(Field::THPDefrag),
+            sysctl_config: Some(SysctlConfig::from_kernel(&flat.sysctls)?).filter(|_| !flat.sysctls.is_empty()),
             ..CustomLinuxOsConfig::default()
         })
         .filter(|os| *os != CustomLinuxOsConfig::default()),
@@ -123,6 +125,35 @@ fn document(flat: &Inputs, beside: &Beside) -> Result<Configuration, RenderError
         local_dns_profile: beside.local_dns.clone(),
         ..Configuration::default()
     })
+}
+
+/// The node's own DNS server as its class describes it.
+fn local_dns(inputs: &Resolved) -> LocalDnsProfile {
+    let zones = |field: &str| {
+        let zones = inputs.map(field).into_iter();
+        zones.filter_map(|(zone, json)| Some((zone, overrides(&serde_json::from_str(&json).ok()?)))).collect()
+    };
+    LocalDnsProfile {
+        enable_local_dns: true,
+        vnet_dns_overrides: zones("localDnsVnetOverrides"),
+        kube_dns_overrides: zones("localDnsKubeOverrides"),
+        ..LocalDnsProfile::default()
+    }
+}
+
+fn overrides(zone: &LocalDnsZone) -> LocalDnsOverrides {
+    let seconds = |duration: Option<GoDuration>| duration.and_then(|long| i32::try_from(long.whole_seconds()).ok());
+    LocalDnsOverrides {
+        query_logging: zone.query_logging.clone(),
+        protocol: zone.protocol.clone(),
+        forward_destination: zone.forward_destination.clone(),
+        forward_policy: zone.forward_policy.clone(),
+        max_concurrent: zone.max_concurrent,
+        cache_duration_in_seconds: seconds(zone.cache_duration),
+        serve_stale_duration_in_seconds: seconds(zone.serve_stale_duration),
+        serve_stale: zone.serve_stale.clone(),
+        ..LocalDnsOverrides::default()
+    }
 }
 
 fn cluster(flat: &Inputs, beside: &Beside, variables: &Variables) -> Result<ClusterConfig, RenderError> {

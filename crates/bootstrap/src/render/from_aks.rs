@@ -8,7 +8,7 @@ use kiln_api::spec::{
 use kiln_contracts::anc::{BootstrappingAuthMethod, Configuration};
 use kiln_contracts::sysctl;
 
-use super::node_config::{pem, taint};
+use super::node_config::{pem, proxy_url, taint};
 use crate::bootstrapper::RenderError;
 use crate::kind::Place;
 
@@ -136,8 +136,8 @@ fn os(config: &Configuration) -> Result<Os, RenderError> {
         },
         limits: limits.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect(),
         proxy: Proxy {
-            http: proxy.http_proxy.expose().to_owned(),
-            https: proxy.https_proxy.expose().to_owned(),
+            http: proxy_url("http_proxy", proxy.http_proxy.expose())?,
+            https: proxy_url("https_proxy", proxy.https_proxy.expose())?,
             no_proxy: proxy.no_proxy_entries,
             certificate_authority: Some(&proxy.proxy_trusted_ca)
                 .filter(|text| !text.is_empty())

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::bootstrapper::RenderError;
 use crate::derive::DeriveError;
 use crate::field::Field;
-use crate::kind::Kind;
+use crate::kind::{Kind, Place};
 use crate::resolve::Resolved;
 
 /// What the document cannot do without. The token is not among them: the document only says where the credential is.
@@ -29,6 +29,13 @@ pub fn node_config(inputs: &Resolved, generation: u64) -> Result<NodeConfig, Ren
         return Err(DeriveError::Missing(missing).into());
     }
     refuse_secrets(inputs)?;
+    if inputs.text("localDnsMode") == "Required" {
+        return Err(RenderError::NotCarried {
+            field: "localDnsMode",
+            place: inputs.get("localDnsMode").map_or(Place::Program, |value| value.place.clone()),
+            target: "a NodeConfig",
+        });
+    }
     let mut config = NodeConfig::default();
     inputs.text("nodePoolName").clone_into(&mut config.metadata.name);
     config.metadata.generation = generation;
@@ -186,7 +193,11 @@ fn os(inputs: &Resolved) -> Result<Os, RenderError> {
         encoded => pem("HTTPProxyTrustedCA", encoded)?,
     };
     Ok(Os {
-        sysctl: sysctl::DEFAULTS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        sysctl: sysctl::DEFAULTS
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .chain(inputs.map("sysctls"))
+            .collect(),
         swap: Swap { size_mib: u64::try_from(inputs.number("SwapFileSizeMB")).unwrap_or_default(), ..Swap::default() },
         huge_pages: HugePages {
             transparent: inputs.text("THPEnabled").to_owned(),
@@ -194,8 +205,8 @@ fn os(inputs: &Resolved) -> Result<Os, RenderError> {
             ..HugePages::default()
         },
         proxy: Proxy {
-            http: inputs.text("HTTPProxyURLs").to_owned(),
-            https: inputs.text("HTTPSProxyURLs").to_owned(),
+            http: proxy_url("HTTPProxyURLs", inputs.text("HTTPProxyURLs"))?,
+            https: proxy_url("HTTPSProxyURLs", inputs.text("HTTPSProxyURLs"))?,
             no_proxy: inputs
                 .text("NoProxyURLs")
                 .split(',')
@@ -211,6 +222,16 @@ fn os(inputs: &Resolved) -> Result<Os, RenderError> {
             .collect::<Result<_, _>>()?,
         ..Os::default()
     })
+}
+
+/// A proxy is a URL; whatever else stands there may be a secret in the wrong place, and the document would show it.
+pub(super) fn proxy_url(field: &'static str, text: &str) -> Result<String, RenderError> {
+    let host = ["http://", "https://", "socks5://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+    match host {
+        _ if text.is_empty() => Ok(String::new()),
+        Some(host) if !host.is_empty() => Ok(text.to_owned()),
+        _ => Err(RenderError::Proxy { field }),
+    }
 }
 
 fn platform(inputs: &Resolved) -> Platform {

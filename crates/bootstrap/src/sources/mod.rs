@@ -3,6 +3,7 @@
 mod argument;
 mod detected;
 mod environment;
+mod linux_os;
 mod node_class;
 mod node_pool;
 mod settings;
@@ -11,6 +12,7 @@ pub use argument::arguments;
 pub use detected::{Fact, detected};
 pub use environment::environment;
 pub use node_class::node_class;
+pub(crate) use node_pool::SETTLING;
 pub use node_pool::{node_claim, node_pool};
 pub use settings::settings;
 

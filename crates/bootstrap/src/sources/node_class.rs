@@ -3,6 +3,7 @@
 use kiln_contracts::karpenter::{AksNodeClass, KubeletConfiguration, NodeClassSpec};
 use serde_json::Value;
 
+use super::linux_os::{linux_os, local_dns};
 use super::{SourceError, annotations, expect_kind};
 use crate::document::Document;
 use crate::kind::Kind;
@@ -15,8 +16,14 @@ pub fn node_class(document: &Document, arch: &str) -> Result<Vec<Layer>, SourceE
     let mut said = Layer::new(Kind::NodeClass);
     // The server completes what is said of kubelet: a file means what it would mean in the cluster.
     let kubelet = class.spec.clone().with_defaults().kubelet;
-    for (path, field, value) in spec(&NodeClassSpec { kubelet, ..class.spec }) {
+    for (path, field, value) in spec(&NodeClassSpec { kubelet, ..class.spec.clone() }) {
         said.set(field, value, document.place(&format!("spec.{path}")))?;
+    }
+    if let Some(os) = &class.spec.linux_os_config {
+        linux_os(document, os, &mut said)?;
+    }
+    if let Some(dns) = &class.spec.local_dns {
+        local_dns(document, dns, &mut said)?;
     }
     annotations(document, &mut said)?;
     let mut found = Layer::new(Kind::Detected);

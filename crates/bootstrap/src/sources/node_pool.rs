@@ -10,8 +10,8 @@ use crate::document::Document;
 use crate::kind::Kind;
 use crate::layer::Layer;
 
-/// Requirements that settle a field.
-const SETTLING: [(&str, &str); 4] = [
+/// Requirements that settle a field, which is a label of the node too.
+pub(crate) const SETTLING: [(&str, &str); 4] = [
     ("kubernetes.io/arch", "arch"),
     ("node.kubernetes.io/instance-type", "vmSize"),
     ("topology.kubernetes.io/zone", "zone"),
@@ -55,21 +55,25 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    /// Labels, and requirements that leave one value.
+    /// Labels, and apart from them requirements that leave one value: they stand elsewhere.
     fn labels(
         &self,
         labels: &BTreeMap<String, String>,
         requirements: &[Requirement],
         layer: &mut Layer,
     ) -> Result<(), SourceError> {
-        let settled = requirements
-            .iter()
-            .filter_map(|requirement| Some((requirement.key.clone(), requirement.single()?.to_owned())));
-        let all: serde_json::Map<String, Value> =
-            labels.clone().into_iter().chain(settled).map(|(key, value)| (key, value.into())).collect();
-        if !all.is_empty() {
-            let place = if labels.is_empty() { format!("{}.requirements", self.spec) } else { self.labels.to_owned() };
-            layer.set("labels", Value::Object(all), self.document.place(&place))?;
+        let others = requirements.iter().filter(|one| SETTLING.iter().all(|(key, _)| *key != one.key));
+        let settled: BTreeMap<String, String> =
+            others.filter_map(|one| Some((one.key.clone(), one.single()?.to_owned()))).collect();
+        let both = [
+            ("labels", labels, self.labels.to_owned()),
+            ("requirementLabels", &settled, format!("{}.requirements", self.spec)),
+        ];
+        for (field, labels, path) in both {
+            if !labels.is_empty() {
+                let map = labels.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect();
+                layer.set(field, Value::Object(map), self.document.place(&path))?;
+            }
         }
         Ok(())
     }
@@ -116,6 +120,7 @@ spec:
       requirements:
       - {key: kubernetes.io/arch, operator: In, values: [arm64]}
       - {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}
+      - {key: cost-centre, operator: In, values: [shop]}
 ";
 
     #[test]
@@ -125,7 +130,8 @@ spec:
         assert_eq!(find("taints").unwrap().value, serde_json::json!(["dedicated=gpu:NoSchedule"]));
         assert_eq!(find("startupTaints").unwrap().value, serde_json::json!(["cilium:NoExecute"]));
         assert_eq!(find("arch").unwrap().place.to_string(), "p.yaml:15 spec.template.spec.requirements[0]");
-        assert_eq!(find("labels").unwrap().value, serde_json::json!({"team": "a", "kubernetes.io/arch": "arm64"}));
+        assert_eq!(find("labels").unwrap().value, serde_json::json!({"team": "a"}));
+        assert_eq!(find("requirementLabels").unwrap().value, serde_json::json!({"cost-centre": "shop"}));
         assert_eq!(find("capacityType"), None);
     }
 

@@ -8,7 +8,7 @@ use kiln_bootstrap::{Field, Form, Kind, Layer, resolve};
 use serde_json::{Value, json};
 
 /// Two values that a field may have, one pair or more.
-fn pairs(field: &Field) -> Vec<(Value, Value)> {
+pub(crate) fn pairs(field: &Field) -> Vec<(Value, Value)> {
     let one = |a: Value, b: Value| vec![(a, b)];
     match field.name {
         "kubernetesVersion" => vec![(json!("1.33.7"), json!("1.35.5")), (json!("1.33.7"), json!("1.29.2"))],

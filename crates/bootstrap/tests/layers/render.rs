@@ -177,6 +177,8 @@ fn every_field_that_a_node_config_is_said_to_carry_moves_it() {
             "kubelet.cpuCFSQuota" | "kubelet.failSwapOn" => json!("false"),
             "kubelet.cpuCFSQuotaPeriod" => json!("200ms"),
             "MessageOfTheDay" => json!("aGVsbG8="),
+            "HTTPProxyURLs" | "HTTPSProxyURLs" => json!("http://proxy.example:3128"),
+            "sysctls" => json!({"vm.swappiness": "1"}),
             _ => match field.form {
                 kiln_bootstrap::Form::Text => json!("other"),
                 kiln_bootstrap::Form::Bool => json!(true),
@@ -317,4 +319,64 @@ fn values_that_cannot_be_are_not_rendered() {
     let error = render(&inputs(&[("networkPlugin", json!("kubenet"))]), Target::NbvScript).unwrap_err().to_string();
     assert_eq!(error, "settings networkPlugin: `networkPlugin`: `kubenet` is none of azure, none");
     assert!(AksVariables.custom_data(&inputs(&[("maxPods", json!(1000))])).is_err());
+}
+
+/// The class's settings of the system and of the node's own DNS reach every document that has a place for them.
+#[test]
+fn a_classs_system_settings_reach_every_target_that_has_a_place_for_them() {
+    let class = "kind: AKSNodeClass\nspec:\n  kubelet: {failSwapOn: false}\n  linuxOSConfig:\n    swapFileSize: 512Mi\n    transparentHugePageEnabled: madvise\n    sysctls: \
+                 {vmSwappiness: 10, netCoreSomaxconn: 99}\n";
+    let with = |class: &str| {
+        let mut layers: Vec<Layer> = least().into_iter().map(|(name, value)| strongest(name, value)).collect();
+        layers.extend(
+            kiln_bootstrap::sources::node_class(&kiln_bootstrap::Document::read("c", class).unwrap(), "amd64").unwrap(),
+        );
+        resolve(&layers)
+    };
+    let inputs = with(class);
+    inputs.check().unwrap();
+    let config = node_config(&inputs, 1).unwrap().spec;
+    assert_eq!((config.os.swap.size_mib, config.os.huge_pages.transparent.as_str()), (512, "madvise"));
+    let sysctl = (config.os.sysctl["vm.swappiness"].as_str(), config.os.sysctl["net.core.somaxconn"].as_str());
+    assert_eq!(sysctl, ("10", "99"));
+    let anc = aks_node_config(&inputs).unwrap();
+    let os = anc.custom_linux_os_config.clone().unwrap();
+    assert_eq!((os.enable_swap_config, os.swap_file_size), (true, 512));
+    assert_eq!(os.sysctl_config.unwrap().vm_swappiness, Some(10));
+    let variables = inputs.variables().unwrap();
+    assert_eq!(variables.get(nbv::Field::SwapFileSizeMB), "512");
+    assert!(variables.is_true(nbv::Field::ShouldConfigSwapFile));
+    let file = decoded(variables.get(nbv::Field::SysctlContent));
+    assert!(file.contains("vm.swappiness=10\n") && file.contains("net.core.somaxconn=99\n"), "{file}");
+    assert_eq!(
+        file,
+        decoded(&anc.environment(&Host::default())["SYSCTL_CONTENT"]),
+        "both contracts write the same file"
+    );
+}
+
+#[test]
+fn a_node_with_its_own_dns_gets_it_from_the_node_controller_and_a_node_config_says_that_it_cannot() {
+    let class = "kind: AKSNodeClass\nspec:\n  localDNS:\n    mode: Required\n    vnetDNSOverrides: [{zone: ., protocol: ForceTCP, cacheDuration: 1h, forwardDestination: VnetDNS}]\n    \
+                 kubeDNSOverrides: [{zone: cluster.local, protocol: PreferUDP, forwardDestination: ClusterCoreDNS}]\n";
+    let mut layers: Vec<Layer> = least().into_iter().map(|(name, value)| strongest(name, value)).collect();
+    let document = kiln_bootstrap::Document::read("c.yaml", class).unwrap();
+    layers.extend(kiln_bootstrap::sources::node_class(&document, "amd64").unwrap());
+    let inputs = resolve(&layers);
+    inputs.check().unwrap();
+    let profile = aks_node_config(&inputs).unwrap().local_dns_profile.unwrap();
+    assert!(profile.enable_local_dns);
+    assert_eq!(profile.vnet_dns_overrides["."].protocol, "ForceTCP");
+    assert_eq!(profile.vnet_dns_overrides["."].cache_duration_in_seconds, Some(3600));
+    assert_eq!(profile.kube_dns_overrides["cluster.local"].forward_destination, "ClusterCoreDNS");
+    let error = node_config(&inputs, 1).unwrap_err().to_string();
+    assert_eq!(error, "c.yaml:4:11: at `spec.localDNS.mode`: a NodeConfig has no place for `localDnsMode`");
+}
+
+#[test]
+fn a_kernel_setting_that_aks_has_no_field_for_is_refused_there_and_taken_elsewhere() {
+    let inputs = inputs(&[("sysctls", json!({"kernel.panic": "10"}))]);
+    let error = aks_node_config(&inputs).unwrap_err().to_string();
+    assert_eq!(error, "sysctls: `kernel.panic`: AKS has no field for this kernel setting");
+    assert_eq!(node_config(&inputs, 1).unwrap().spec.os.sysctl["kernel.panic"], "10");
 }

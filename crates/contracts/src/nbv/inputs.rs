@@ -68,6 +68,9 @@ pub struct Inputs {
     /// Certificates to trust besides the system's, base64 each.
     #[serde(default)]
     pub custom_ca_certs: Vec<String>,
+    /// Kernel settings over those that every node gets, by the kernel's names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
 }
 
 /// A node's GPU.
@@ -190,11 +193,19 @@ impl Inputs {
             (Field::GPUDriverVersion, when_gpu(&self.gpu.gpu_driver_version)),
             (Field::GPUDriverType, when_gpu(&self.gpu.gpu_driver_type)),
             (Field::GPUImageSHA, when_gpu(&self.gpu.gpu_image_sha)),
-            (Field::SysctlContent, to_base64(sysctl::nbv_file())),
+            (Field::SysctlContent, to_base64(self.sysctl_file())),
             (Field::KubeletFlags, kubelet::joined(&self.kubelet_flags()?)),
             (Field::KubeletNodeLabels, labels::kubelet_labels(&self.labels)),
             (Field::ContainerdConfigContent, to_base64(containerd.file())),
         ])
+    }
+
+    /// The bytes of the contract while nobody asks for more.
+    fn sysctl_file(&self) -> String {
+        if self.sysctls.is_empty() {
+            return sysctl::nbv_file();
+        }
+        sysctl::anc_file(&self.sysctls.iter().map(|(name, text)| (name.as_str(), text.clone())).collect())
     }
 
     /// The kubelet's flags, in three steps: the version's, the taints, what was chosen.
@@ -286,6 +297,19 @@ mod tests {
         assert_eq!(with("KubeletFlags", "x"), Err(InputError::Computed(Field::KubeletFlags)));
         assert!(matches!(with("Nonsense", "x"), Err(InputError::UnknownField(_))));
         assert!(matches!(with("DisableSSH", "maybe"), Err(InputError::Value(_))));
+    }
+
+    #[test]
+    fn kernel_settings_are_the_contracts_until_somebody_asks_for_more() {
+        let file = |sysctls: &[(&str, &str)]| {
+            let sysctls = sysctls.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+            let variables = Inputs { sysctls, ..inputs() }.variables().unwrap();
+            String::from_utf8(crate::from_base64(variables.get(Field::SysctlContent)).unwrap()).unwrap()
+        };
+        assert_eq!(file(&[]), sysctl::nbv_file());
+        let asked = file(&[("vm.swappiness", "1"), ("net.core.somaxconn", "5")]);
+        assert!(asked.contains("vm.swappiness=1\n") && asked.contains("net.core.somaxconn=5\n"), "{asked}");
+        assert!(asked.contains("net.core.message_cost=40\n"), "{asked}");
     }
 
     #[test]
