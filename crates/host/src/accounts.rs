@@ -42,17 +42,18 @@ impl Root {
             return Err(Error::Owner { path: name.to_owned(), kind: "group", name: group.clone(), list: GROUP });
         }
         let mut lists = before.clone();
+        let shell = self.shell_of(account, &lists)?;
         let person = if let Some(person) = lists.person(name) {
             person
         } else {
             let wrong = || Error::Path { path: PASSWD.to_owned(), why: "no number for an account is left" };
-            let person = lists.add(name, &account.shell).ok_or_else(wrong)?;
+            let person = lists.add(name, &shell).ok_or_else(wrong)?;
             // Before the lists know of it: an account that is listed has its home, wherever we are cut off.
             self.make_home(&person, durability)?;
             person
         };
         self.set_keys(&person, &account.ssh_keys, durability)?;
-        lists.set_shell(name, &account.shell);
+        lists.set_shell(name, &shell);
         lists.set_groups(name, &account.groups);
         lists.set_retired(name, false);
         self.write_lists(&before, &lists, durability)?;
@@ -95,6 +96,18 @@ impl Root {
             shadow: read(SHADOW)?,
             gshadow: read(GSHADOW)?,
         })
+    }
+
+    /// The shell that is asked for; without one the one that it has, else the usual one of the machine.
+    fn shell_of(&self, account: &Account, lists: &Lists) -> Result<String, Error> {
+        if !account.shell.is_empty() {
+            return Ok(account.shell.clone());
+        }
+        if let Some(person) = lists.person(&account.name) {
+            return Ok(person.shell);
+        }
+        let usual = if self.kind("/bin/bash")?.is_some() { "/bin/bash" } else { "/bin/sh" };
+        Ok(usual.to_owned())
     }
 
     /// Groups first, so that nobody sees an account whose group is not there.

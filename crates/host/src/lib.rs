@@ -13,7 +13,9 @@ pub mod netlink;
 pub mod notify;
 mod ops;
 mod owners;
+pub mod random;
 mod root;
+pub mod ssh;
 pub mod systemd;
 
 pub use error::Error;
