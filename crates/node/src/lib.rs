@@ -24,4 +24,5 @@ mod show;
 pub mod status;
 pub mod store;
 pub mod wait;
+pub mod watch;
 pub mod way;

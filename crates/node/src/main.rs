@@ -50,6 +50,13 @@ fn run(args: &Args) -> Ending {
         Command::Boot => commands::boot(&node, output),
         Command::Rollback { to } => commands::rollback(&node, *to, output),
         Command::Status => commands::status(&node, output),
+        Command::Watch => match kilnd::watch::run(&node) {
+            Ok(()) => Ending { code: commands::DONE, text: String::new() },
+            Err(error) => {
+                eprintln!("kilnd: signals cannot be listened to: {error}");
+                Ending { code: commands::FAILED, text: String::new() }
+            }
+        },
         other => {
             eprintln!("kilnd: {other:?} is not in this build");
             Ending { code: commands::FAILED, text: String::new() }
