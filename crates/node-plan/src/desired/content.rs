@@ -19,6 +19,8 @@ pub(super) fn render(draft: &mut Draft<'_>) {
     for file in &draft.spec.files {
         if CLOSED.iter().any(|closed| is_below(&file.path, closed)) {
             draft.unfit(format!("spec.files[{}]", file.path), "no document writes there");
+        } else if draft.desired.blocks.iter().any(|block| block.path == file.path) {
+            draft.unfit(format!("spec.files[{}]", file.path), "others write this file too; kiln keeps a part of it");
         } else if is_below(&file.path, UNITS) {
             draft.unfit(format!("spec.files[{}]", file.path), "a unit is a matter of spec.units");
         } else {

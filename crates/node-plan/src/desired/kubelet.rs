@@ -89,4 +89,15 @@ fn check(configuration: &Value, draft: &mut Draft<'_>) {
         field("cpuManagerPolicy"),
         "`static` needs processors that are reserved: kubeReserved.cpu, systemReserved.cpu or reservedSystemCPUs",
     );
+    let (highest, cpus) = (highest(&text(&["reservedSystemCPUs"])), draft.facts.cpus);
+    draft.unfit_when(
+        cpus > 0 && highest.is_some_and(|highest| highest >= cpus),
+        field("reservedSystemCPUs"),
+        format!("the machine has {cpus} processors, counted from 0"),
+    );
+}
+
+/// The highest number of a list like `0-2,5`.
+fn highest(list: &str) -> Option<u32> {
+    list.split([',', '-']).filter_map(|number| number.trim().parse().ok()).max()
 }

@@ -1,7 +1,13 @@
 //! From documents to files and steps, on a machine that is a map.
 
+mod asks;
 mod fields;
+mod golden;
+mod join;
+mod properties;
+mod skew;
 mod support;
+mod unfit;
 
 use kiln_node_plan::{Desired, Plan, Step, Verdict, layout};
 use serde_json::json;

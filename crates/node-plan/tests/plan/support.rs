@@ -67,7 +67,7 @@ pub(crate) fn config(over: Value) -> NodeConfig {
 
 pub(crate) const PEM: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
 
-fn merge(into: &mut Value, over: Value) {
+pub(crate) fn merge(into: &mut Value, over: Value) {
     match (into, over) {
         (Value::Object(into), Value::Object(over)) => {
             for (name, value) in over {
@@ -94,6 +94,11 @@ impl Machine {
             Some(File::Link(target)) => format!("-> {target}"),
             None => String::new(),
         }
+    }
+
+    /// Whether the link names the generation of that document.
+    pub(crate) fn turned_to(&self, config: &NodeConfig) -> bool {
+        self.text(&layout::current(layout::DOCUMENT)) == config.to_json()
     }
 
     /// Everything that is not kiln's own, as text.

@@ -1,0 +1,80 @@
+//! How a kubelet gets in, by what was found.
+
+use kiln_node_plan::{Credential, Desired, ExecPlugin, Facts, Image, SecretBytes, layout};
+use serde_json::{Value, json};
+
+use crate::support::{config, facts};
+
+fn render(over: Value, credential: Option<&str>) -> Desired {
+    let credential = credential.map(|text| Credential::parse(&SecretBytes::new(text)).expect("a credential"));
+    Desired::of(&config(over), &Facts { credential, ..facts() }).expect("fits")
+}
+
+fn json_of(desired: &Desired, file: &str) -> Value {
+    let file = desired.file(file).expect("a file");
+    assert_eq!(file.mode, 0o600, "{}", file.path);
+    serde_json::from_slice(file.content.expose()).expect("JSON")
+}
+
+fn user(config: &Value) -> &Value {
+    &config["users"][0]["user"]
+}
+
+#[test]
+fn a_token_gets_the_first_certificate_and_the_kubelets_own_is_used_from_then_on() {
+    let desired = render(json!({"credentialFrom": {"kind": "file", "name": "/t"}}), Some("abcdef.0123456789abcdef"));
+    let bootstrap = json_of(&desired, layout::BOOTSTRAP_KUBECONFIG);
+    assert_eq!(user(&bootstrap), &json!({"token": "abcdef.0123456789abcdef"}));
+    let own = json_of(&desired, layout::KUBECONFIG);
+    assert_eq!(user(&own)["client-certificate"], layout::CLIENT_CERTIFICATE);
+    for config in [&bootstrap, &own] {
+        let cluster = &config["clusters"][0]["cluster"];
+        assert_eq!(cluster["server"], "https://api.example:443");
+        assert_eq!(cluster["certificate-authority"], "/etc/kiln/current/ca.crt");
+    }
+}
+
+#[test]
+fn a_certificate_that_was_given_is_used_as_it_is() {
+    let pem = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\nMA==\n-----END EC PRIVATE KEY-----\n";
+    let desired = render(json!({"credentialFrom": {"kind": "file", "name": "/c"}}), Some(pem));
+    assert!(desired.file(layout::BOOTSTRAP_KUBECONFIG).is_none());
+    let own = json_of(&desired, layout::KUBECONFIG);
+    assert_eq!(user(&own)["client-key"], "/etc/kiln/current/client.pem");
+    assert_eq!(desired.file("client.pem").expect("the certificate").content.expose(), pem.as_bytes());
+}
+
+#[test]
+fn a_kubeconfig_that_was_given_is_taken_as_it_is() {
+    let text = "apiVersion: v1\nkind: Config\nclusters: []\n";
+    let desired = render(json!({"credentialFrom": {"kind": "protectedSettings"}}), Some(text));
+    assert_eq!(desired.file(layout::BOOTSTRAP_KUBECONFIG).expect("it").content.expose(), text.as_bytes());
+}
+
+#[test]
+fn an_identity_is_asked_by_a_program() {
+    let desired = render(json!({"credentialFrom": {"kind": "managedIdentity", "name": "client-1"}}), None);
+    let exec = user(&json_of(&desired, layout::BOOTSTRAP_KUBECONFIG))["exec"].clone();
+    assert_eq!(exec["command"], "/usr/bin/kubelogin");
+    let args = exec["args"].as_array().expect("arguments");
+    assert!(args.contains(&json!("--client-id=client-1")), "{args:?}");
+
+    let plugin = ExecPlugin {
+        command: "/opt/attest".to_owned(),
+        args: vec!["--to={endpoint}".to_owned(), "--as={name}".to_owned()],
+    };
+    let image = Image { exec_plugins: [("attestedIdentity".to_owned(), plugin)].into(), ..Image::default() };
+    let over = json!({"credentialFrom": {"kind": "attestedIdentity", "endpoint": "https://a.example"}});
+    let desired = Desired::of(&config(over), &Facts { image, ..facts() }).expect("fits");
+    let exec = user(&json_of(&desired, layout::BOOTSTRAP_KUBECONFIG))["exec"].clone();
+    assert_eq!(exec["args"], json!(["--to=https://a.example"]), "what has no value is left out");
+}
+
+#[test]
+fn the_credential_is_kept_for_the_next_generation() {
+    let from = json!({"credentialFrom": {"kind": "file", "name": "/t"}});
+    let desired = render(from.clone(), Some("abcdef.0123456789abcdef"));
+    let kept = SecretBytes::new(desired.file(layout::CREDENTIAL).expect("kept").content.expose());
+    let again = Facts { credential: Credential::parse(&kept).ok(), joined: true, ..facts() };
+    assert_eq!(Desired::of(&config(from), &again).expect("fits"), desired);
+}
