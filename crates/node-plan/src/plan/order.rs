@@ -9,7 +9,7 @@ use super::Step;
 use crate::artifact::{Affect, Content};
 use crate::block::compose;
 use crate::desired::{Desired, Late, Setting};
-use crate::layout::{KUBELET_UNIT, MODULES_UNIT, RUNTIME_UNIT, current};
+use crate::layout::{BOOT_LOADER_UNIT, KUBELET_UNIT, MODULES_UNIT, RUNTIME_UNIT, current};
 use crate::observed::{Observed, Seen};
 
 /// What a unit that cannot be started is a link to.
@@ -237,14 +237,12 @@ impl Work {
         manager.extend(self.units);
         manager.extend(reload.then_some(Step::DaemonReload));
         manager.extend(self.stop);
-        for step in self.enable {
-            let start = match &step {
-                Step::Enable { unit, enabled: true } => Some(Step::Start { unit: unit.clone() }),
-                _ => None,
-            };
-            manager.push(step);
-            manager.extend(start);
-        }
+        let starts = |step: &Step| match step {
+            Step::Enable { unit, enabled: true } => Some(Step::Start { unit: unit.clone() }),
+            _ => None,
+        };
+        let starts: Vec<Step> = self.enable.iter().filter_map(starts).collect();
+        manager.extend(self.enable);
         if first {
             // Neither has started yet; the program starts them when the gate is open.
             self.affected.remove(KUBELET_UNIT);
@@ -255,6 +253,7 @@ impl Work {
                 hear(&mut self.affected_late, &[Affect { unit, effect }]);
             }
             late.extend(services(self.affected_late, Vec::new()));
+            late.extend(starts);
             late.extend(self.late);
             return (steps, late);
         }
@@ -264,6 +263,8 @@ impl Work {
         steps.extend(manager);
         steps.extend(self.generation.then_some(Step::Flip));
         steps.extend(services(self.affected, discarded));
+        // What runs by now stays as it is.
+        steps.extend(starts);
         let mut late = self.late;
         if effect == Effect::Reboot {
             late.push(Step::Reboot);
@@ -277,6 +278,8 @@ fn services(mut affected: BTreeMap<String, Effect>, discarded: Vec<Step>) -> Vec
     let (runtime, kubelet) = (affected.remove(RUNTIME_UNIT), affected.remove(KUBELET_UNIT));
     let one = |(unit, effect): (String, Effect)| match effect {
         Effect::None | Effect::Reload => Step::Reload { unit },
+        // It does its work and ends.
+        _ if unit == BOOT_LOADER_UNIT => Step::Start { unit },
         _ => Step::Restart { unit },
     };
     let (reloads, restarts): (Vec<Step>, Vec<Step>) =

@@ -86,7 +86,7 @@ fn arguments_of_the_kernel_wait_for_a_start_of_the_machine() {
     assert_eq!((asked.verdict(), asked.asks), (Verdict::Ask, vec![Ask::Reboot]));
     let allowed = plan(json!({}), up_to("reboot", arguments()));
     assert_eq!(allowed.late.last(), Some(&Step::Reboot));
-    assert!(allowed.steps.contains(&Step::Restart { unit: "kiln-boot-loader.service".to_owned() }));
+    assert!(allowed.steps.contains(&Step::Start { unit: "kiln-boot-loader.service".to_owned() }));
 
     let wanted = config(arguments());
     let mut machine = Machine::default();
@@ -152,13 +152,13 @@ fn a_change_of_everything_is_done_in_order() {
         "write /etc/systemd/system/agent.service",
         "have the service manager read its files",
         "enable agent.service",
-        "start agent.service",
         "turn to the generation",
         "reload sshd.service",
         "restart agent.service",
         "restart systemd-timesyncd.service",
         "restart containerd.service",
         "restart kubelet.service",
+        "start agent.service",
     ];
     assert_eq!(steps, wanted);
     assert_eq!(plan.late, [Step::GrowRoot]);

@@ -86,10 +86,10 @@ fn the_credential_shows_nowhere() {
     let desired = Desired::of(&example(), &with_token()).expect("fits");
     let mut text = format!("{:?}{desired:?}{}", with_token(), whole(&desired));
     for file in desired.files.iter().chain(desired.outside()) {
-        if !matches!(file.content, Content::Secret(_)) {
-            text.push_str(&String::from_utf8_lossy(file.content.expose()));
-        } else {
+        if matches!(file.content, Content::Secret(_)) {
             assert_eq!(file.mode, 0o600, "{}", file.path);
+        } else {
+            text.push_str(&String::from_utf8_lossy(file.content.expose()));
         }
     }
     assert!(!text.contains("0123456789abcdef"));
