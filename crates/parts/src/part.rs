@@ -29,6 +29,10 @@ pub enum Part {
     Chromium,
     /// A Debian that boots: systemd, containerd, and systemd-nspawn to boot it with.
     NodeRoot,
+    /// QEMU, and what makes disks for it.
+    LabTools,
+    /// A Debian with a kernel of its own, and with cloud-init.
+    LabRoot,
     /// The `az` command.
     AzureCli,
 }
@@ -152,9 +156,30 @@ const NODE_DISABLED: &[&str] = &[
     "ssh.service",
 ];
 
+/// What boots machines and makes their disks.
+const LAB_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
+
+/// What a machine of the lab has. `python3-cffi-backend` stands for a virtual package that debootstrap does not follow.
+const LAB_PACKAGES: &[&str] = &[
+    "ca-certificates",
+    "cloud-init",
+    "curl",
+    "dbus",
+    "e2fsprogs",
+    "iproute2",
+    "kmod",
+    "linux-image-cloud-amd64",
+    "locales",
+    "netbase",
+    "openssh-server",
+    "python3-cffi-backend",
+    "systemd-sysv",
+    "udev",
+];
+
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::Kube,
@@ -165,6 +190,8 @@ impl Part {
         Self::Chromium,
         Self::NodeRoot,
         Self::Umoci,
+        Self::LabTools,
+        Self::LabRoot,
         Self::AzureCli,
     ];
 
@@ -181,6 +208,8 @@ impl Part {
             Self::Chromium => "chromium",
             Self::NodeRoot => "node-root",
             Self::Umoci => "umoci",
+            Self::LabTools => "lab-tools",
+            Self::LabRoot => "lab-root",
             Self::AzureCli => "az",
         }
     }
@@ -198,6 +227,8 @@ impl Part {
             Self::Chromium => "Debian's Chromium without a window, which renders our pictures",
             Self::NodeRoot => "a Debian that boots in systemd-nspawn, made by debootstrap",
             Self::Umoci => "umoci, a reader of OCI images, built from its Go module",
+            Self::LabTools => "QEMU and what makes disks for it, in a Debian of their own",
+            Self::LabRoot => "a Debian with a kernel and cloud-init, which the lab boots",
             Self::AzureCli => "the real az, in an environment of its own",
         }
     }
@@ -214,7 +245,7 @@ impl Part {
             | Self::SystemdAnalyze
             | Self::Chromium
             | Self::NodeRoot => Tier::Default,
-            Self::Umoci | Self::AzureCli => Tier::Full,
+            Self::Umoci | Self::LabTools | Self::LabRoot | Self::AzureCli => Tier::Full,
         }
     }
 
@@ -275,6 +306,8 @@ impl Part {
             Self::NodeRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
             }
+            Self::LabTools => Recipe::DebianRoot { suite: "bookworm", packages: LAB_TOOLS, disabled: &[] },
+            Self::LabRoot => Recipe::DebianRoot { suite: "bookworm", packages: LAB_PACKAGES, disabled: NODE_DISABLED },
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../tests/python/az-requirements.txt"),
                 proof: "azure.cli.core",
@@ -294,6 +327,8 @@ impl Part {
             Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::Chromium => "bin/chromium-headless-shell",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
+            Self::LabTools => "root/usr/bin/qemu-system-x86_64",
+            Self::LabRoot => "root/usr/bin/cloud-init",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
         }

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Command::Test(tier) => test::run(&workspace::root(), tier),
         Command::Setup(parts) => setup(&parts),
         Command::Kube(arguments) => kube::run(&workspace::root(), &arguments),
+        Command::Lab(arguments) => lab(&arguments),
         Command::Image(arguments) => ship::run(&workspace::root(), "image", &arguments),
         Command::Package(arguments) => ship::run(&workspace::root(), "package", &arguments),
         Command::Bench => bench(),
@@ -55,6 +56,15 @@ fn setup(parts: &[Part]) -> Result<bool, Box<dyn std::error::Error>> {
         }
     }
     Ok(well)
+}
+
+/// Machines are made of parts that tests of the ordinary tier do not need.
+fn lab(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
+    let boots = arguments.first().is_some_and(|word| word == "boot");
+    let missing = boots.then_some([Part::LabTools, Part::LabRoot]).into_iter().flatten();
+    let cache = Cache::of_user()?;
+    let missing: Vec<Part> = missing.filter(|part| cache.find(*part).is_err()).collect();
+    Ok(setup(&missing)? && ship::run_of(&workspace::root(), "lab", "lab", arguments)?)
 }
 
 /// `cargo bench` of what has benches; each prints its own curve.

@@ -31,7 +31,7 @@ pub enum Ring {
 use Ring::{Base, Driver, Edge, Port, Program, Pure, Tool, World};
 
 /// The ring of every crate, those of the design that are still to come too.
-pub const TABLE: [(&str, Ring); 27] = [
+pub const TABLE: [(&str, Ring); 28] = [
     ("kiln-api", Pure),
     ("kiln-contracts", Pure),
     ("kiln-bootstrap", Pure),
@@ -55,6 +55,7 @@ pub const TABLE: [(&str, Ring); 27] = [
     ("kilnd", Program),
     ("chart-tests", Tool),
     ("control-plane", Tool),
+    ("lab", Tool),
     ("parts", Tool),
     ("ship", Tool),
     ("testkit", Tool),

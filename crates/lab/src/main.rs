@@ -1,0 +1,66 @@
+//! `cargo xtask lab`: puts itself into namespaces of its own, and works there.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// The word by which the program knows that it is inside.
+const INSIDE: &str = "inside";
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(".")).to_path_buf();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (inside, words) = match words.split_first() {
+        Some((first, rest)) if first == INSIDE => (true, rest.to_vec()),
+        _ => (false, words),
+    };
+    let asked = match words.split_first() {
+        Some((first, _)) if first == "--help" || first == "-h" || first == "help" => {
+            print!("{}", lab::HELP);
+            return ExitCode::SUCCESS;
+        }
+        Some((first, rest)) if first == "boot" => lab::parse(&root, rest),
+        Some((other, _)) => Err(format!("there is no `{other}`")),
+        None => Err("a command is missing".to_owned()),
+    };
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(message) => {
+            eprint!("error: {message}\n\n{}", lab::HELP);
+            return ExitCode::from(2);
+        }
+    };
+    if !inside {
+        return enter(&words);
+    }
+    match lab::run(&root, &asked) {
+        Ok(report) if asked.json => {
+            println!("{:#}", report.json());
+            ExitCode::SUCCESS
+        }
+        Ok(report) => {
+            println!("{}", report.text());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Becomes this program in namespaces of its own. What it starts, mounts and listens on ends with it, also when it is killed.
+fn enter(words: &[String]) -> ExitCode {
+    let program = std::env::current_exe();
+    let error = match program {
+        Ok(program) => Command::new("unshare")
+            .args(["--mount", "--pid", "--net", "--fork", "--kill-child"])
+            .arg(program)
+            .arg(INSIDE)
+            .args(words)
+            .exec(),
+        Err(error) => error,
+    };
+    eprintln!("error: unshare: {error}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,181 @@
+//! `cargo xtask lab boot`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use parts::Part;
+use ship::{Architecture, Program, build};
+
+use crate::boot::Machine;
+use crate::report::{Report, Row};
+use crate::rootfs::Bench;
+use crate::world::{Tools, finished, folder, metadata};
+use crate::{Clock, Error, Variant};
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+Boots the same machine in different ways, in QEMU, and measures what comes before its kubelet. Needs root.
+
+usage: cargo xtask lab boot [--variant NAME]… [--runs N] [--icount] [--output text|json] [--work DIR]
+
+  --variant NAME  floor | kilnd | kilnd-imds | wait-for-network | cloud-init; all of them without it
+  --runs N        boots of each, in turns; 1 without it
+  --icount        time passes by instructions: other work on this machine does not show
+  --work DIR      where disks, captures and pictures go; target/lab without it
+";
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Which variants.
+    pub variants: Vec<Variant>,
+    /// How often each.
+    pub runs: usize,
+    /// How time passes.
+    pub clock: Clock,
+    /// For programs.
+    pub json: bool,
+    /// Where everything goes.
+    pub work: PathBuf,
+}
+
+/// Reads the words after `boot`; the error is for the user.
+pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
+    let mut asked =
+        Asked { variants: Vec::new(), runs: 1, clock: Clock::Wall, json: false, work: root.join("target/lab") };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().map(String::as_str).ok_or(format!("`{word}` needs a value"));
+        match word.as_str() {
+            "--icount" => asked.clock = Clock::Instructions,
+            "--variant" => {
+                let name = value()?;
+                asked.variants.push(Variant::named(name).ok_or(format!("there is no variant `{name}`"))?);
+            }
+            "--runs" => {
+                let runs = value()?.parse().ok().filter(|runs| *runs > 0);
+                asked.runs = runs.ok_or("`--runs` takes a number from 1")?;
+            }
+            "--output" => {
+                asked.json = match value()? {
+                    "json" => true,
+                    "text" => false,
+                    other => return Err(format!("`--output` is `text` or `json`, not `{other}`")),
+                }
+            }
+            "--work" => asked.work = value()?.into(),
+            _ => return Err(format!("unknown argument `{word}`")),
+        }
+    }
+    if asked.variants.is_empty() {
+        asked.variants = Variant::ALL.to_vec();
+    }
+    Ok(asked)
+}
+
+/// Does it. Must run in namespaces of its own (mounts, processes, network): everything that it mounts and starts ends with them.
+pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
+    let cache = parts::Cache::of_user().map_err(|error| Error::Part(error.to_string()))?;
+    let part = |part: Part| match cache.find(part) {
+        Ok(_) => Ok(cache.folder(part).join("root")),
+        Err(error) => Err(Error::Part(error.to_string())),
+    };
+    let (tools_root, base) = (part(Part::LabTools)?, part(Part::LabRoot)?);
+    folder(&asked.work)?;
+    let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+    let built = build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?;
+    let tools = Tools::enter(&tools_root, &asked.work)?;
+    let _metadata = metadata(&base)?;
+    kernel(&base, &asked.work)?;
+    let units = root.join("units");
+    let bench = Bench { tools: &tools, base: &base, work: &asked.work, kilnd: &built.path, units: &units };
+    let expected = bench.expected()?;
+    let medium = bench.medium()?;
+    let mut rows = Vec::new();
+    for &variant in &asked.variants {
+        rows.push((bench.disk(variant, &expected)?, Row { variant, boots: Vec::new() }));
+    }
+    // In turns: what drifts on this machine drifts for all of them.
+    for number in 1..=asked.runs {
+        for (disk, row) in &mut rows {
+            let variant = row.variant;
+            let machine =
+                Machine { tools: &tools, work: &asked.work, variant, disk, medium: &medium, clock: asked.clock };
+            let boot = machine.boot(number)?;
+            eprintln!(
+                "{} {number}/{}: kubelet at {:.2} s, busy {:.2} s",
+                variant.name(),
+                asked.runs,
+                boot.up,
+                boot.busy
+            );
+            row.boots.push(boot);
+        }
+    }
+    let report = Report { rows: rows.into_iter().map(|(_, row)| row).collect(), clock: asked.clock };
+    let file = asked.work.join("report.json");
+    fs::write(&file, format!("{:#}\n", report.json())).map_err(Error::file(&file))?;
+    pictures(root, &report)?;
+    Ok(report)
+}
+
+/// The kernel of the root, under a name without its version.
+fn kernel(base: &Path, work: &Path) -> Result<(), Error> {
+    let boot = base.join("boot");
+    let entries = fs::read_dir(&boot).map_err(Error::file(&boot))?;
+    let kernel = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("vmlinuz-")));
+    let kernel = kernel.ok_or_else(|| Error::Part(format!("{} has no kernel", boot.display())))?;
+    fs::copy(&kernel, work.join("vmlinuz")).map(drop).map_err(Error::file(&kernel))
+}
+
+/// The chain and the picture of each variant's first boot, beside its capture.
+fn pictures(root: &Path, report: &Report) -> Result<(), Error> {
+    let cargo = || {
+        let mut command = Command::new("cargo");
+        command.current_dir(root).args(["run", "--quiet", "--locked", "--package", "kiln", "--", "boot"]);
+        command.stdin(Stdio::null());
+        command
+    };
+    for boot in report.rows.iter().filter_map(|row| row.boots.first()) {
+        finished(cargo().args(["plot", "--capture"]).arg(&boot.capture).arg("-o").arg(boot.capture.join("boot.svg")))?;
+        let chain = cargo().args(["chain", "kubelet.service", "--capture"]).arg(&boot.capture).output();
+        let chain = chain.map_err(|source| Error::Command { line: "kiln boot chain".to_owned(), source })?;
+        let file = boot.capture.join("chain.txt");
+        fs::write(&file, chain.stdout).map_err(Error::file(&file))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Asked, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(Path::new("/kiln"), &words)
+    }
+
+    #[test]
+    fn without_a_variant_all_are_booted_once() {
+        let asked = asked("").unwrap();
+        assert_eq!((asked.variants.len(), asked.runs, asked.clock), (5, 1, Clock::Wall));
+        assert_eq!(asked.work, Path::new("/kiln/target/lab"));
+    }
+
+    #[test]
+    fn wrong_usage_names_the_word_that_is_wrong() {
+        for (line, word) in [
+            ("--variant bios", "`bios`"),
+            ("--runs 0", "from 1"),
+            ("--runs", "`--runs` needs"),
+            ("--speed", "`--speed`"),
+            ("--output xml", "`xml`"),
+        ] {
+            assert!(asked(line).unwrap_err().contains(word), "{line}");
+        }
+    }
+}

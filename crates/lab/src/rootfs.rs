@@ -1,0 +1,81 @@
+//! The disk of a variant: the one root, what the variant adds, as a file system in a file. No loop device is needed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::expected::Configured;
+use crate::tree::{self, Item};
+use crate::variant::{DOCUMENT, ovf_env};
+use crate::world::{Tools, finished, folder};
+use crate::{Error, Variant};
+
+/// The size of the file system; the file is as large as what is in it.
+const SIZE: &str = "3G";
+
+/// What makes disks.
+pub(crate) struct Bench<'a> {
+    pub(crate) tools: &'a Tools,
+    /// The Debian that every machine starts from.
+    pub(crate) base: &'a Path,
+    /// The folder of everything that is made; `/mnt` for the tools.
+    pub(crate) work: &'a Path,
+    pub(crate) kilnd: &'a Path,
+    pub(crate) units: &'a Path,
+}
+
+impl Bench<'_> {
+    /// What a node is to have in the end: kilnd says it once, on a copy of the root, and every variant is held to it.
+    pub(crate) fn expected(&self) -> Result<Configured, Error> {
+        let nothing = Configured::default();
+        let merged = self.merged("expected", &Variant::Kilnd.items(self.kilnd, self.units, &nothing)?)?;
+        let document = self.work.join("document.json");
+        fs::write(&document, DOCUMENT).map_err(Error::file(&document))?;
+        finished(Command::new(self.kilnd).arg("apply").arg("--config").arg(&document).arg("--root").arg(&merged))?;
+        let configured = Configured::read(&merged);
+        finished(Command::new("umount").arg(&merged))?;
+        configured
+    }
+
+    /// Makes the disk of a variant and returns its file's name below the work folder.
+    pub(crate) fn disk(&self, variant: Variant, expected: &Configured) -> Result<String, Error> {
+        let name = variant.name();
+        let merged = self.merged(name, &variant.items(self.kilnd, self.units, expected)?)?;
+        let disk = format!("{name}.raw");
+        let source = format!("/mnt/{name}/merged");
+        let options = ["-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1", "-d", &source, &disk, SIZE];
+        // A file that is there would keep its old content beyond what is written now.
+        let _ = fs::remove_file(self.work.join(&disk));
+        let made = finished(self.tools.command("mke2fs").args(options));
+        finished(Command::new("umount").arg(&merged))?;
+        made.map(|()| disk)
+    }
+
+    /// The medium, and its name below the work folder.
+    pub(crate) fn medium(&self) -> Result<String, Error> {
+        let source = self.work.join("medium");
+        folder(&source)?;
+        let file = source.join("ovf-env.xml");
+        fs::write(&file, ovf_env()).map_err(Error::file(&file))?;
+        finished(self.tools.command("genisoimage").args(["-quiet", "-joliet", "-rock", "-o", "medium.iso", "medium"]))?;
+        Ok("medium.iso".to_owned())
+    }
+
+    /// An overlay over the base with these items in it.
+    fn merged(&self, name: &str, items: &[Item]) -> Result<PathBuf, Error> {
+        let place = self.work.join(name);
+        let parts = ["upper", "work", "merged"].map(|part| place.join(part));
+        for part in &parts {
+            if part.exists() {
+                fs::remove_dir_all(part).map_err(Error::file(part))?;
+            }
+            folder(part)?;
+        }
+        let [upper, work, merged] = parts;
+        let options =
+            format!("lowerdir={},upperdir={},workdir={}", self.base.display(), upper.display(), work.display());
+        finished(Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options]).arg(&merged))?;
+        tree::place(&merged, items)?;
+        Ok(merged)
+    }
+}

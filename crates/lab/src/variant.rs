@@ -1,0 +1,275 @@
+//! Who configures the node.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use crate::expected::Configured;
+use crate::tree::Item;
+use crate::{Error, medium};
+
+/// Who configures the node, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Variant {
+    /// Nobody: the configuration is baked into the root, and kubelet follows the local file systems. What is above it is the cost of
+    /// being configured.
+    Floor,
+    /// kilnd, with the document on a local medium.
+    Kilnd,
+    /// kilnd, with the document at the metadata service.
+    KilndImds,
+    /// kilnd as in `KilndImds`, behind a unit that waits until networkd says that the network is there.
+    WaitForNetwork,
+    /// cloud-init with its datasource pinned and the modules that it does not need turned off; a script then starts kubelet, as the
+    /// extension of a scale set does.
+    CloudInit,
+}
+
+/// The document that makes the node.
+pub(crate) const DOCUMENT: &str = include_str!("../document.json");
+
+/// The device of the medium: the third disk.
+const MEDIUM: &str = "/dev/nvme2n1";
+
+/// What every variant has: a network, a kubelet that says when it was started, and a reporter.
+const NETWORK: &str = "\
+[Match]
+Name=e*
+
+[Network]
+DHCP=ipv4
+LinkLocalAddressing=no
+
+[Route]
+Destination=169.254.169.254/32
+Gateway=10.0.2.2
+GatewayOnLink=yes
+";
+
+/// It reads the clock before anything else, and stays.
+const KUBELET: &str = "\
+#!/bin/sh
+read clock </proc/uptime
+echo \"$clock\" >/run/kubelet-start
+echo \"KUBELET $clock\" >/dev/ttyS0
+exec sleep infinity
+";
+
+const KUBELET_UNIT: &str = "\
+[Unit]
+Description=The kubelet of the lab
+DefaultDependencies=no
+After=local-fs.target
+Conflicts=shutdown.target
+Before=shutdown.target
+
+[Service]
+EnvironmentFile=/etc/kiln/current/kubelet.env
+EnvironmentFile=/etc/kiln/current/register.env
+ExecStart=/usr/local/bin/kubelet $KUBELET_ARGS $KUBELET_REGISTER_ARGS
+";
+
+const REPORT_UNIT: &str = "\
+[Unit]
+Description=Report on this boot and turn the machine off
+
+[Service]
+Type=exec
+ExecStart=/usr/local/sbin/lab-report
+";
+
+impl Variant {
+    /// All of them, the cheapest first.
+    pub const ALL: [Self; 5] = [Self::Floor, Self::Kilnd, Self::KilndImds, Self::WaitForNetwork, Self::CloudInit];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::Kilnd => "kilnd",
+            Self::KilndImds => "kilnd-imds",
+            Self::WaitForNetwork => "wait-for-network",
+            Self::CloudInit => "cloud-init",
+        }
+    }
+
+    /// By its name on the command line.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|variant| variant.name() == name)
+    }
+
+    /// Whether the machine gets the provisioning medium.
+    pub(crate) fn has_medium(self) -> bool {
+        self == Self::Kilnd
+    }
+
+    /// What it puts into the root, given what the node is to have in the end.
+    pub(crate) fn items(self, kilnd: &Path, units: &Path, expected: &Configured) -> Result<Vec<Item>, Error> {
+        let mut items = common();
+        match self {
+            Self::Floor => {
+                items.extend(baked(expected));
+                items.push(Item::wanted("kubelet.service"));
+            }
+            Self::CloudInit => items.extend(cloud_init(expected)),
+            Self::Kilnd | Self::KilndImds | Self::WaitForNetwork => {
+                items.extend(installed(kilnd, units)?);
+                items.push(Item::wanted("kubelet.service"));
+            }
+        }
+        if self == Self::Kilnd {
+            let text = format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd boot --cd {MEDIUM}\n");
+            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/lab.conf", text));
+        }
+        if self == Self::WaitForNetwork {
+            let wait = "systemd-networkd-wait-online.service";
+            let text = format!("[Unit]\nWants={wait}\nAfter={wait}\n");
+            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/lab.conf", text));
+        }
+        if self != Self::CloudInit {
+            items.push(Item::text("/etc/cloud/cloud-init.disabled", ""));
+        }
+        Ok(items)
+    }
+}
+
+fn common() -> Vec<Item> {
+    let networkd = "/etc/systemd/system/multi-user.target.wants/systemd-networkd.service";
+    let image = json!({ "kubelets": { "1.34.4": "/usr/local/bin/kubelet" } });
+    vec![
+        Item::text("/etc/machine-id", ""),
+        Item::text("/etc/systemd/network/80-lab.network", NETWORK),
+        Item::Link { path: networkd.to_owned(), to: "/lib/systemd/system/systemd-networkd.service".to_owned() },
+        Item::Gone("/etc/systemd/system/multi-user.target.wants/ssh.service".to_owned()),
+        Item::program("/usr/local/bin/kubelet", KUBELET),
+        Item::text("/etc/systemd/system/kubelet.service", KUBELET_UNIT),
+        Item::text("/usr/lib/kiln/image.json", image.to_string()),
+        Item::program("/usr/local/sbin/lab-report", reporter()),
+        Item::text("/etc/systemd/system/lab-report.service", REPORT_UNIT),
+        Item::wanted("lab-report.service"),
+    ]
+}
+
+/// Waits for the end of the boot, then puts the capture and the configured paths onto the second disk.
+fn reporter() -> String {
+    let mut text =
+        "#!/bin/sh\nsystemctl is-system-running --wait >/dev/null\nmkdir -p /run/lab/configured && cd /run/lab\n\
+         cp /run/kubelet-start start\nsystemctl show >manager.txt\nsystemctl show '*' >units.txt\n\
+         journalctl -b -o short-monotonic --no-pager >journal.txt\ncd configured\n"
+            .to_owned();
+    for path in crate::expected::PATHS() {
+        let copy = format!("mkdir -p .{} && cat {path} >.{path} && chmod --reference={path} .{path}", folder_of(path));
+        let _ = writeln!(text, "[ -e {path} ] && {copy}");
+    }
+    text.push_str(
+        "cd .. && tar cf /dev/nvme1n1 . && sync\necho LAB-DONE >/dev/ttyS0\nsystemctl poweroff --force --force\n",
+    );
+    text
+}
+
+fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("/", |(folder, _)| folder)
+}
+
+/// The configuration as if it had always been there. Settings of the kernel follow from their file.
+fn baked(expected: &Configured) -> impl Iterator<Item = Item> + '_ {
+    let files = expected.0.iter().filter(|(path, _)| !path.starts_with("/proc/"));
+    files.map(|(path, (mode, content))| Item::File { path: path.clone(), mode: *mode, content: content.clone() })
+}
+
+/// kilnd and its units, as its package installs them.
+fn installed(kilnd: &Path, units: &Path) -> Result<Vec<Item>, Error> {
+    let read = |path: &Path| std::fs::read(path).map_err(Error::file(path));
+    let mut items = vec![Item::program("/usr/bin/kilnd", read(kilnd)?)];
+    for name in ["kiln-identity.service", "kiln-config.service", "kiln-watch.service", "kubelet.service.d/10-kiln.conf"]
+    {
+        items.push(Item::text(&format!("/usr/lib/systemd/system/{name}"), read(&units.join(name))?));
+    }
+    for (target, unit) in [
+        ("sysinit.target", "kiln-identity.service"),
+        ("multi-user.target", "kiln-config.service"),
+        ("multi-user.target", "kiln-watch.service"),
+    ] {
+        let path = format!("/usr/lib/systemd/system/{target}.wants/{unit}");
+        items.push(Item::Link { path, to: format!("../{unit}") });
+    }
+    Ok(items)
+}
+
+/// A fair opponent: what it does not need is off, its source is known, and it does what kilnd does.
+fn cloud_init(expected: &Configured) -> Vec<Item> {
+    let files: Vec<serde_json::Value> = expected
+        .0
+        .iter()
+        .filter(|(path, _)| !path.starts_with("/proc/") && !path.starts_with("/home/") && *path != "/etc/hostname")
+        .map(|(path, (mode, content))| {
+            json!({ "path": path, "permissions": format!("{mode:04o}"), "encoding": "b64", "content": STANDARD.encode(content) })
+        })
+        .collect();
+    let document: serde_json::Value = serde_json::from_str(DOCUMENT).unwrap_or_default();
+    let platform = &document["spec"]["platform"];
+    let user = &platform["users"][0];
+    let data = json!({
+        "hostname": platform["hostName"],
+        "users": [{
+            "name": user["name"], "shell": "/bin/bash", "sudo": "ALL=(ALL) NOPASSWD:ALL", "ssh_authorized_keys": user["sshKeys"],
+        }],
+        "write_files": files,
+        "runcmd": ["sysctl --quiet --load /etc/sysctl.d/90-kiln.conf", "systemctl start kubelet.service"],
+    });
+    let configuration = json!({
+        "datasource_list": ["NoCloud"],
+        "network": { "config": "disabled" },
+        "preserve_hostname": false,
+        "ssh_deletekeys": true,
+        "ssh_genkeytypes": ["ed25519"],
+        "cloud_init_modules": ["write-files", "set_hostname", "users-groups", "ssh"],
+        "cloud_config_modules": ["runcmd"],
+        "cloud_final_modules": ["scripts-user"],
+    });
+    let seed = "/var/lib/cloud/seed/nocloud";
+    vec![
+        Item::text("/etc/cloud/cloud.cfg.d/99-lab.cfg", configuration.to_string()),
+        Item::text(&format!("{seed}/meta-data"), "{\"instance-id\": \"lab-node-0\"}"),
+        Item::text(&format!("{seed}/user-data"), format!("#cloud-config\n{data}\n")),
+    ]
+}
+
+/// The medium's file.
+pub(crate) fn ovf_env() -> String {
+    medium::ovf_env(DOCUMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_has_a_name_of_its_own() {
+        for variant in Variant::ALL {
+            assert_eq!(Variant::named(variant.name()), Some(variant));
+        }
+        assert_eq!(Variant::named("systemd"), None);
+    }
+
+    #[test]
+    fn cloud_init_writes_what_the_floor_has_baked_in() {
+        let expected = Configured([("/etc/lab/motd".to_owned(), (0o640, b"hello".to_vec()))].into());
+        let items = cloud_init(&expected);
+        let Some(Item::File { content, .. }) = items.last() else { panic!("{items:?}") };
+        let text = String::from_utf8_lossy(content);
+        assert!(text.contains(r#""path":"/etc/lab/motd","permissions":"0640""#), "{text}");
+        assert!(text.contains(&STANDARD.encode("hello")), "{text}");
+        assert!(
+            baked(&expected).any(|item| matches!(item, Item::File { mode: 0o640, content, .. } if content == b"hello"))
+        );
+    }
+
+    #[test]
+    fn the_medium_carries_the_document() {
+        assert!(ovf_env().contains(&STANDARD.encode(DOCUMENT)));
+    }
+}
