@@ -1,0 +1,150 @@
+//! Mistakes are named by file, line, column and path.
+
+use crate::fixture::Folder;
+
+/// A file and what is wrong with it.
+const MISTAKES: [(&str, &str, &str); 15] = [
+    (
+        "settings.yaml",
+        "location: eastus\nlocatoin: x\n",
+        "settings.yaml:2:11: at `locatoin`: there is no field `locatoin`",
+    ),
+    (
+        "settings.yaml",
+        "clusterId: 04659330\n",
+        "settings.yaml:1:12: at `clusterId`: `clusterId` is a text; a number needs quotes to be one",
+    ),
+    (
+        "settings.yaml",
+        "maxPods: 30\n",
+        "settings.yaml:1:10: at `maxPods`: `maxPods` cannot be set by settings: node class may",
+    ),
+    ("settings.yaml", "a: [1,\n", "settings.yaml:"),
+    (
+        "settings.yaml",
+        "vnetGuid: nonsense\n",
+        "settings.yaml:1:11: at `vnetGuid`: `vnetGuid`: `nonsense` is no id of a network",
+    ),
+    (
+        "pool.yaml",
+        "kind: NodePool\nspec:\n  template:\n    spec:\n      taints: many\n",
+        "pool.yaml:5:15: at `spec.template.spec.taints`: ",
+    ),
+    (
+        "pool.yaml",
+        "kind: NodePool\nspec:\n  template:\n    spec:\n      taints:\n      - {key: a, effect: Sometimes}\n",
+        "pool.yaml:6:9: at `spec.template.spec.taints`: `taints`: `a:Sometimes` is no taint",
+    ),
+    ("class.yaml", "kind: AKSNodeClass\nspec:\n  maxPods: many\n", "class.yaml:3:12: at `spec.maxPods`: "),
+    (
+        "class.yaml",
+        "kind: AKSNodeClass\nspec:\n  maxPods: 5\n",
+        "class.yaml:3:12: at `spec.maxPods`: `maxPods`: 5 is not between 10 and 250",
+    ),
+    ("claim.yaml", "kind: NodeClaim\nspec:\n  requirements: 1\n", "claim.yaml:3:17: at `spec.requirements`: "),
+    ("values.json", "{\"tenant_id\": \"t\",\n \"labels\": 1}", "values.json:2:12: at `labels`: "),
+    ("values.json", "{\"tenant_id\": \"t\"}", "values.json:1:1: at `.`: missing field"),
+    ("anc.json", "{\"version\": \"v1\",\n \"cluster_config\": {\"vm_type\": {}}}", "anc.json:2:"),
+    (
+        "config.json",
+        "{\"apiVersion\": \"node.kiln.dev/v1alpha1\", \"kind\": \"NodeConfig\", \"spec\": {\"os\":\n {\"swap\": {\"sizeMib\": \"x\"}}}}",
+        "config.json:2:",
+    ),
+    (
+        "components.json",
+        "{\"GPUContainerImages\": [{\"downloadURL\": \"m/aks-gpu-grid:*\", \"gpuVersion\": {\"latestVersion\": \"1\"}}]}",
+        "components.json:1:",
+    ),
+];
+
+#[test]
+fn check_names_file_line_column_and_path_of_every_sort_of_file() {
+    for (file, text, said) in MISTAKES {
+        let folder = Folder::new();
+        folder.write(file, text);
+        let finished = folder.run(&["check", file]);
+        assert_eq!(finished.code, Some(1), "{text}: {finished}");
+        assert!(finished.stdout.lines().any(|line| line.starts_with(said)), "{said}\n{finished}");
+        let json = folder.run(&["check", file, "--output", "json"]).json();
+        let finding = &json[0]["findings"][0];
+        assert!(finding["line"].as_u64() >= Some(1) && finding["column"].as_u64() >= Some(1), "{finding}");
+        assert_eq!(finding["file"], file);
+    }
+}
+
+#[test]
+fn render_and_explain_name_the_same_places() {
+    for (file, text, said) in MISTAKES {
+        let folder = Folder::new();
+        folder.write(file, text);
+        let option = match file {
+            "settings.yaml" => "--settings",
+            "pool.yaml" => "--node-pool",
+            "class.yaml" => "--node-class",
+            "claim.yaml" => "--node-claim",
+            "values.json" => "--values",
+            _ => continue,
+        };
+        let finished = folder.run(&["render", "--to", "node-config", option, file]);
+        assert_eq!(finished.code, Some(2), "{finished}");
+        // What cannot be at all is found before what is missing.
+        let place = said.split(": at").next().unwrap_or(said);
+        assert!(finished.stderr.contains(place) || finished.stderr.contains("nobody set"), "{said}\n{finished}");
+    }
+}
+
+#[test]
+fn all_mistakes_of_all_files_are_said_at_once() {
+    let folder = Folder::new();
+    folder.write("settings.yaml", "a: 1\nb: 2\nlocation: eastus\n");
+    folder.write("node-pool.yaml", "kind: NodePool\nmetadata:\n  annotations:\n    bootstrap.kiln.dev/tenantId: t\n");
+    let finished = folder.with_sources(&["explain"]);
+    assert_eq!(finished.code, Some(2), "{finished}");
+    let lines: Vec<&str> = finished.stderr.lines().collect();
+    assert_eq!(lines.len(), 3, "{finished}");
+    assert!(lines[0].starts_with("error: settings.yaml:1:4: at `a`"), "{finished}");
+    assert!(
+        lines[2].contains("node-pool.yaml:4:34: at `metadata.annotations.bootstrap.kiln.dev/tenantId`"),
+        "{finished}"
+    );
+    assert!(lines[2].contains("`tenantId` cannot be set by node pool: environment, settings may"), "{finished}");
+}
+
+#[test]
+fn a_field_that_nothing_reads_is_a_warning() {
+    let folder = Folder::new();
+    folder.write("class.yaml", "kind: AKSNodeClass\nspec:\n  maxPod: 30\n  kubelet: {podPidLimit: 3}\n");
+    let finished = folder.run(&["check", "class.yaml"]).success();
+    assert!(
+        finished.stdout.contains("class.yaml:3:11: warning: at `spec.maxPod`: nothing reads this field"),
+        "{finished}"
+    );
+    assert!(finished.stdout.contains("`spec.kubelet.podPidLimit`"), "{finished}");
+    assert!(finished.stdout.contains("class.yaml: node-class, can be used"), "{finished}");
+    let example = folder.run(&["check", "settings.yaml", "node-pool.yaml", "node-class.yaml"]).success();
+    assert!(!example.stdout.contains("warning"), "{example}");
+}
+
+#[test]
+fn what_a_file_is_can_be_told_it_and_a_missing_file_is_named() {
+    let folder = Folder::new();
+    folder.write("odd.json", "{}");
+    assert_eq!(folder.run(&["check", "odd.json"]).code, Some(0));
+    let as_values = folder.run(&["check", "odd.json", "--as", "values"]);
+    assert!(as_values.code == Some(1) && as_values.stdout.contains("missing field"), "{as_values}");
+    let missing = folder.run(&["check", "no.yaml"]);
+    assert!(missing.code == Some(2) && missing.stderr.contains("no.yaml: "), "{missing}");
+    folder.write("bytes", "");
+    std::fs::write(folder.path("bytes"), [0xff, 0xfe]).expect("bytes");
+    let bytes = folder.run(&["check", "bytes"]);
+    assert!(bytes.code == Some(2) && bytes.stderr.contains("byte 0 is not UTF-8"), "{bytes}");
+}
+
+#[test]
+fn two_kinds_of_input_at_once_are_refused() {
+    let folder = Folder::new();
+    let both = folder.run(&["render", "--to", "env", "--values", "a", "--settings", "b"]);
+    assert_eq!(both.code, Some(2), "{both}");
+    let other = folder.run(&["render", "--to", "env", "--from", "ignition", "a"]);
+    assert!(other.code == Some(2) && other.stderr.contains("only `aks-node-config` is read"), "{other}");
+}

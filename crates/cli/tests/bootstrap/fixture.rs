@@ -1,0 +1,89 @@
+//! The example sources in a folder of their own, and the program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use testkit::{Finished, Kiln};
+
+/// The names of the example's files.
+pub(crate) const FILES: [&str; 3] = ["settings.yaml", "node-pool.yaml", "node-class.yaml"];
+
+/// The token of the example.
+pub(crate) const TOKEN: &str = "abcdef.0123456789abcdef";
+
+/// A folder with the example's sources.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in FILES {
+            fs::copy(example(file), folder.path().join(file)).expect("a copy of the example");
+        }
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a folder")).and_then(|()| fs::write(&path, text)).expect("a file");
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Changes one text of a file, which must be there.
+    pub(crate) fn replace(&self, name: &str, old: &str, new: &str) {
+        let text = self.read(name);
+        assert!(text.contains(old), "{name} has {old}");
+        self.write(name, &text.replacen(old, new, 1));
+    }
+
+    /// Runs `kiln bootstrap` in the folder, with these environment variables of its own.
+    #[track_caller]
+    pub(crate) fn run_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Finished {
+        let kiln = Kiln::at(env!("CARGO_BIN_EXE_kiln"));
+        let mut command = kiln.command(&[&["bootstrap"], arguments].concat());
+        for name in kiln_bootstrap::Field::all().iter().flat_map(|field| field.reads) {
+            command.env_remove(name);
+        }
+        command.current_dir(self.0.path()).envs(environment.iter().copied());
+        testkit::run(command, std::time::Duration::from_secs(60))
+    }
+
+    /// Runs `kiln bootstrap` in the folder.
+    #[track_caller]
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
+        self.run_with(&[], arguments)
+    }
+
+    /// Runs it with the example's sources.
+    #[track_caller]
+    pub(crate) fn with_sources(&self, arguments: &[&str]) -> Finished {
+        self.run(&[arguments, &SOURCES].concat())
+    }
+}
+
+pub(crate) const SOURCES: [&str; 6] =
+    ["--settings", "settings.yaml", "--node-pool", "node-pool.yaml", "--node-class", "node-class.yaml"];
+
+pub(crate) fn example(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bootstrap/example").join(file)
+}
+
+/// Compares with a golden file; `KILN_BLESS=1` writes it.
+#[track_caller]
+pub(crate) fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bootstrap/golden").join(name);
+    if std::env::var_os("KILN_BLESS").is_some() {
+        fs::write(&path, text).expect("a golden file is written");
+        return;
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == text, "{} is not what is said now:\n{text}\n-- committed\n{committed}", path.display());
+}
