@@ -5,6 +5,7 @@ mod bootstrap;
 mod completions;
 mod demo;
 mod failure;
+mod launch;
 mod man;
 mod prototype;
 mod sim;
@@ -39,6 +40,8 @@ enum Command {
     Bootstrap(bootstrap::Bootstrap),
     /// Watch a node become the image of the next one, in an embedded Azure
     Demo(demo::Demo),
+    /// Single machines: launch template, creation, and what killed creations left
+    Launch(Box<launch::Launch>),
     /// Make every new node a copy of your best one
     Prototype(Box<prototype::Prototype>),
     /// An embedded Azure to try and test against
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Boot(command) => boot::run(&command),
         Command::Bootstrap(command) => bootstrap::run(&command),
         Command::Demo(command) => demo::run(&command, now()),
+        Command::Launch(command) => launch::run(&command, &now),
         Command::Prototype(command) => prototype::run(&command, &now),
         Command::Sim(command) => sim::run(&command, &now),
         Command::Completions(command) => completions::run(&command),

@@ -61,7 +61,8 @@ pub(crate) async fn connect(common: &Common, environment: &Environment, now: &No
     })
 }
 
-async fn azure(common: &Common, environment: &Environment, now: &Now) -> Result<(Azure, String), Failure> {
+/// One resource group of Azure, and its name.
+pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now) -> Result<(Azure, String), Failure> {
     let metadata_base = match environment.get(METADATA_HOST) {
         Some(text) => Some(text.parse().map_err(|error| Failure::input(format_args!("{METADATA_HOST}: {error}")))?),
         None => None,
@@ -142,8 +143,13 @@ fn missing(what: &str, option: &str, variable: &str, field: &str, common: &Commo
 }
 
 async fn cluster(common: &Common, environment: &Environment, now: &Now) -> Result<Cluster, Failure> {
+    cluster_of(cluster_config(common, environment).await?, now)
+}
+
+/// How the cluster is reached, and as whom.
+pub(crate) async fn cluster_config(common: &Common, environment: &Environment) -> Result<kube::Config, Failure> {
     let chosen = KubeConfigOptions { context: common.context.clone(), ..KubeConfigOptions::default() };
-    let config = match (&common.kubeconfig, common.in_cluster, environment.get("KUBECONFIG")) {
+    Ok(match (&common.kubeconfig, common.in_cluster, environment.get("KUBECONFIG")) {
         (Some(path), _, _) => from_file(Kubeconfig::read_from(path), &chosen).await?,
         (None, true, None) => kube::Config::incluster().map_err(|error| {
             Failure::chain(2, &error).hint("`--in-cluster` is for pods; elsewhere give `--kubeconfig`")
@@ -151,12 +157,19 @@ async fn cluster(common: &Common, environment: &Environment, now: &Now) -> Resul
         (None, _, _) => from_file(Kubeconfig::read(), &chosen)
             .await
             .map_err(|failure| failure.hint("give `--kubeconfig FILE`, or set `KUBECONFIG`"))?,
-    };
-    let client = kiln_cluster::connect(config).map_err(|error| Failure::chain(2, &error))?;
+    })
+}
+
+/// What a cluster takes from this program.
+pub(crate) fn cluster_options(now: &Now) -> ClusterOptions {
     let clock = now.clone();
-    let options =
-        ClusterOptions { spread: Spread::new(spread(now.as_ref()())), clock: WallClock::new(move || clock.as_ref()()) };
-    Ok(Cluster::new(client, options))
+    ClusterOptions { spread: Spread::new(spread(now.as_ref()())), clock: WallClock::new(move || clock.as_ref()()) }
+}
+
+/// The cluster that is reached so.
+pub(crate) fn cluster_of(config: kube::Config, now: &Now) -> Result<Cluster, Failure> {
+    let client = kiln_cluster::connect(config).map_err(|error| Failure::chain(2, &error))?;
+    Ok(Cluster::new(client, cluster_options(now)))
 }
 
 async fn from_file(

@@ -1,12 +1,12 @@
 //! `kiln prototype`: make every new node a copy of the best one.
 
 mod change;
-mod common;
-mod connect;
+pub(crate) mod common;
+pub(crate) mod connect;
 mod runs;
 mod sides;
 mod speaker;
-mod values;
+pub(crate) mod values;
 mod verbs;
 
 use std::io::Write;
