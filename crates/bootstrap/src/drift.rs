@@ -12,7 +12,8 @@ use crate::field::Field;
 use crate::kind::{Kind, Place};
 use crate::resolve::Resolved;
 
-/// What a node was made of. It holds no secret: a token that was rotated is no reason to replace a node.
+/// What a node was made of. It holds no secret: a token that was rotated is no reason to replace a node. A proxy may carry a
+/// password, so that only the digest of its address is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The inputs.
@@ -64,17 +65,20 @@ impl Record {
     /// Records what a node is made of.
     pub fn of(inputs: &Resolved) -> Result<Self, DeriveError> {
         let variables = inputs.variables()?;
-        let secret = |name: &str| Field::named(name).is_ok_and(|field| field.secret);
         let recorded: BTreeMap<String, Recorded> = inputs
             .iter()
-            .filter(|(name, _)| !secret(name))
-            .map(|(name, value)| {
-                (name.to_owned(), Recorded { value: value.value.clone(), kind: value.kind, place: value.place.clone() })
+            .filter_map(|(name, value)| {
+                let secret = Field::named(name).is_ok_and(|field| field.secret);
+                let kept = if secret { outline(name, value.value.as_str()?)?.into() } else { value.value.clone() };
+                Some((name.to_owned(), Recorded { value: kept, kind: value.kind, place: value.place.clone() }))
             })
             .collect();
-        let written = nbv::Field::ALL.into_iter().filter(|field| !field.is_secret());
-        let mut texts: BTreeMap<String, String> =
-            written.map(|field| (field.name().to_owned(), variables.get(field).to_owned())).collect();
+        let written = nbv::Field::ALL.into_iter().filter_map(|field| {
+            let text = variables.get(field);
+            let kept = if field.is_secret() { outline(field.name(), text)? } else { text.to_owned() };
+            Some((field.name().to_owned(), kept))
+        });
+        let mut texts: BTreeMap<String, String> = written.collect();
         // The list shows as its length; what is in it counts too.
         texts.insert(nbv::Field::CustomCATrustConfigCerts.name().to_owned(), variables.certificates().join(","));
         let values: BTreeMap<&String, &Json> = recorded.iter().map(|(name, input)| (name, &input.value)).collect();
@@ -122,6 +126,20 @@ impl Record {
         }
         moved
     }
+}
+
+/// What is kept of a secret field, where another value of it is another node: of a proxy the digest of its address without who asks.
+/// A token, a key or a password is rotated, and nothing is kept of it.
+fn outline(name: &str, text: &str) -> Option<String> {
+    if ![nbv::Field::HTTPProxyURLs, nbv::Field::HTTPSProxyURLs].iter().any(|proxy| proxy.name() == name) {
+        return None;
+    }
+    if text.is_empty() {
+        return Some(String::new());
+    }
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
+    Some(canonical::hash(&(scheme, address)))
 }
 
 /// The costliest effect of what moved.

@@ -274,7 +274,8 @@ fn aks_node_config(document: &Document, text: &str) -> Vec<Finding> {
     let parsed = anc::parse(text.as_bytes());
     if let Some(problem) = parsed.problem {
         let mut bad = document.wrong(&problem.path, problem.reason);
-        (bad.line, bad.column) = (problem.line as u64, problem.column as u64);
+        // A line that ends too soon is reported at its end, which is column 0 of the next.
+        (bad.line, bad.column) = (problem.line.max(1) as u64, problem.column.max(1) as u64);
         return vec![bad.into()];
     }
     let version = parsed.config.check_version().err();

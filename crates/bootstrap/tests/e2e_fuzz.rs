@@ -1,15 +1,28 @@
-//! Every parser of the three crates against damaged documents. `KILN_FUZZ_ROUNDS` makes it longer; a failure names its round, and
-//! the same round damages the same way again.
+//! Every parser of the three crates against damaged documents. The full tier takes minutes for it; `KILN_FUZZ_ROUNDS` makes it as long as
+//! one likes. A failure names its round, and the same round damages the same way again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kiln_api::NodeConfig;
+use kiln_bootstrap::compare::{Side, compare};
+use kiln_bootstrap::drift::Record;
+use kiln_bootstrap::review::{Sort, review};
 use kiln_bootstrap::{Document, resolve, sources};
 use kiln_contracts::anc::{self, GpuDrivers, Host, hotfix};
 use kiln_contracts::nbv::Inputs;
+use kiln_contracts::shell;
+use parts::Tier;
 
-/// Quick enough for every run; minutes are for those who ask.
-const ROUNDS: u64 = 400;
+/// Half a second for each parser in an unoptimised build; the full tier takes up to a minute for each.
+const ROUNDS: u64 = 1_000;
+const FULL_ROUNDS: u64 = 60_000;
+
+fn rounds() -> u64 {
+    let asked = std::env::var("KILN_FUZZ_ROUNDS").ok();
+    let by_tier =
+        || if std::env::var(Tier::VARIABLE).ok().as_deref() == Some(Tier::Full.name()) { FULL_ROUNDS } else { ROUNDS };
+    asked.map_or_else(by_tier, |text| text.parse().expect("KILN_FUZZ_ROUNDS is a number"))
+}
 
 /// A small generator: the damage must be the same on every machine.
 struct Damage(u64);
@@ -70,11 +83,10 @@ impl Damage {
 }
 
 fn hunt(name: &str, seeds: &[&str], target: impl Fn(&[u8])) {
-    let rounds = std::env::var("KILN_FUZZ_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
     for seed in seeds {
         target(seed.as_bytes());
     }
-    for round in 1..=rounds {
+    for round in 1..=rounds() {
         let bytes = Damage(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).wound(seeds);
         let survived = catch_unwind(AssertUnwindSafe(|| target(&bytes))).is_ok();
         assert!(survived, "{name}: round {round}: {:?}", String::from_utf8_lossy(&bytes));
@@ -116,19 +128,104 @@ const POOL: &str = "kind: NodePool\nmetadata: {name: a, annotations: {x: y}}\nsp
 const CLASS: &str = "kind: AKSNodeClass\nmetadata: {annotations: {bootstrap.kiln.dev/DisableSSH: 'true'}}\nspec: {maxPods: 50, kubelet: \
                      {cpuCFSQuotaPeriod: 100ms, allowedUnsafeSysctls: [a]}, gpu: {mode: None}}\nstatus: {kubernetesVersion: 1.33.7}\n";
 
-#[test]
-fn damaged_sources_are_refused_or_resolved() {
-    hunt("sources", &[SETTINGS, MAP, POOL, CLASS], |bytes| {
+const CLAIM: &str = "kind: NodeClaim\nmetadata: {name: c, labels: {a: b}}\nspec:\n  taints: [{key: a, value: b, effect: NoExecute}]\n  requirements: [{key: topology.kubernetes.io/zone, \
+                     operator: In, values: [eastus-1]}]\nstatus: {nodeName: n, providerID: x, imageID: y}\n";
+const SYSTEM: &str = "kind: AKSNodeClass\nspec:\n  linuxOSConfig: {swapFileSize: 1Gi, sysctls: {vmSwappiness: 1, netIpv4IpLocalPortRange: 1 65535}}\n  localDNS: {mode: Required, \
+                      vnetDNSOverrides: [{zone: ., cacheDuration: 1h}]}\n";
+
+/// A document that reads as anything at all, as one source; what it says is resolved, explained, checked and derived.
+fn source(name: &str, seeds: &[&str], read: impl Fn(&Document) -> Vec<kiln_bootstrap::Layer>) {
+    hunt(name, seeds, |bytes| {
         let Ok(text) = std::str::from_utf8(bytes) else { return };
         let Ok(document) = Document::read("f", text) else { return };
-        let mut layers = Vec::new();
-        layers.extend(sources::settings(&document));
-        layers.extend(sources::node_pool(&document));
-        layers.extend(sources::node_claim(&document));
-        layers.extend(sources::node_class(&document, "amd64").unwrap_or_default());
-        let resolved = resolve(&layers);
+        let resolved = resolve(&read(&document));
         assert!(resolved.explain().len() > 180);
         let _ = resolved.check();
+        let _ = resolved.variables();
+    });
+}
+
+#[test]
+fn damaged_settings_are_refused_or_resolved() {
+    source("settings", &[SETTINGS, MAP], |document| sources::settings(document).into_iter().collect());
+}
+
+#[test]
+fn damaged_pools_are_refused_or_resolved() {
+    source("NodePool", &[POOL], |document| sources::node_pool(document).into_iter().collect());
+}
+
+#[test]
+fn damaged_claims_are_refused_or_resolved() {
+    source("NodeClaim", &[CLAIM], |document| sources::node_claim(document).into_iter().collect());
+}
+
+#[test]
+fn damaged_classes_are_refused_or_resolved() {
+    source("AKSNodeClass", &[CLASS, SYSTEM], |document| sources::node_class(document, "amd64").unwrap_or_default());
+}
+
+#[test]
+fn damaged_arguments_are_refused_or_resolved() {
+    let seeds = [
+        "maxPods=30",
+        "labels=a=b,c=d",
+        "taints=a:NoSchedule",
+        "bootstrapToken=hunter2",
+        "DisableSSH=true",
+        "sysctls=vm.swappiness=1",
+    ];
+    hunt("--set", &seeds, |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        match sources::arguments(&[text.to_owned()]) {
+            Ok(layers) => drop(resolve(&layers).explain()),
+            // Without the sign all of it may be a secret.
+            Err(error) if !text.contains('=') => assert_eq!(error.to_string(), "the 1st `--set` is not `name=value`"),
+            Err(error) => assert!(!text.starts_with("bootstrapToken=") || !error.to_string().contains("hunter2")),
+        }
+    });
+}
+
+#[test]
+fn a_damaged_file_is_reviewed_as_whatever_it_looks_like_and_every_place_is_in_it() {
+    let seeds = [SETTINGS, MAP, POOL, CLASS, CLAIM, SYSTEM, AKS, CONFIG, INPUTS, COMPONENTS, "{\"A_B\": \"c\"}"];
+    hunt("check", &seeds, |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        let lines = text.split(['\n', '\r']).count() as u64 + 1;
+        for finding in review("f", text, None).findings {
+            assert!(finding.line >= 1 && finding.line <= lines && finding.column >= 1, "{finding}");
+        }
+        for sort in [Sort::Record, Sort::Values, Sort::AksNodeConfig, Sort::NodeConfig] {
+            let _ = review("f", text, Some(sort));
+        }
+    });
+}
+
+#[test]
+fn damaged_records_and_configurations_are_refused_or_compared() {
+    let record = r#"{"inputs": {"maxPods": {"value": 30, "kind": "nodeClass", "place": {"variable": "X"}}}, "variables": {"KubeletFlags": "a"}, "hash": "h"}"#;
+    let whole: Record = serde_json::from_str(record).unwrap();
+    hunt("record", &[record], |bytes| {
+        let Ok(read) = serde_json::from_slice::<Record>(bytes) else { return };
+        let _ = whole.drift(&read);
+        let _ = compare(&Side::Record(Box::new(whole.clone())), &Side::Record(Box::new(read)));
+    });
+    let config = anc::parse(AKS.as_bytes()).config;
+    hunt("diff", &[AKS], |bytes| {
+        let read = anc::parse(bytes).config;
+        let sides = [config.clone(), read].map(|config| Side::NodeController(Box::new(config)));
+        let there = compare(&sides[0], &sides[1]).unwrap();
+        let back = compare(&sides[1], &sides[0]).unwrap();
+        assert_eq!(there.len(), back.len());
+    });
+}
+
+#[test]
+fn damaged_scripts_are_refused_or_read() {
+    hunt("script", &["A='b'\nC_1='it'\\''s'\n", "A='\n'\n"], |bytes| {
+        let Some(read) = std::str::from_utf8(bytes).ok().and_then(shell::assignments) else { return };
+        let again: String = read.iter().map(|(name, text)| format!("{name}={}\n", shell::quote(text))).collect();
+        assert_eq!(shell::assignments(&again), Some(read));
     });
 }
 
@@ -148,10 +245,12 @@ fn damaged_inputs_are_refused_or_make_a_script() {
     });
 }
 
+const COMPONENTS: &str =
+    r#"{"GPUContainerImages": [{"downloadURL": "m/aks-gpu-grid:*", "gpuVersion": {"latestVersion": "1.2-3"}}]}"#;
+
 #[test]
 fn damaged_lists_of_components_and_pointers_are_refused_or_read() {
-    let components =
-        r#"{"GPUContainerImages": [{"downloadURL": "m/aks-gpu-grid:*", "gpuVersion": {"latestVersion": "1.2-3"}}]}"#;
+    let components = COMPONENTS;
     let pointer = r#"{"version": "202604.01.1", "hotfixes": {"202604.01": "202604.01.1"}}"#;
     hunt("components", &[components, pointer], |bytes| {
         let _ = GpuDrivers::from_components(bytes).map(|drivers| drivers.version("standard_nv6ads_a10_v5"));
