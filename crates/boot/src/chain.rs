@@ -10,6 +10,9 @@ use crate::time::NotFinished;
 const HEADER: &str = "The time when unit became active or started is printed after the \"@\" character.\n\
                       The time the unit took to start is printed after the \"+\" character.\n\n";
 
+/// A chain that is longer than this is made up: each line is deeper than the one before, and 100,000 units behind each other would be 20 GB.
+const LONGEST: usize = 32 << 20;
+
 /// The chain of one unit: of those that it waited for the last, of those that this one waited for the last, and so on. Others that came within
 /// `fuzz` of the last are shown too.
 pub fn chain<'a>(boot: &'a Boot, unit: &'a str, fuzz: Usec) -> Result<String, NotFinished> {
@@ -39,6 +42,10 @@ impl<'a> Printer<'a> {
         // Chains are as deep as units are ordered: a walk, not a recursion, so that a hostile capture cannot end the stack.
         let mut open = vec![(self.next(name), 0)];
         while let Some((chosen, done)) = open.last_mut() {
+            if self.text.len() > LONGEST {
+                self.text.push_str("...\n");
+                return;
+            }
             let Some((dependency, unit)) = chosen.get(*done).copied() else {
                 open.pop();
                 branches.pop();
