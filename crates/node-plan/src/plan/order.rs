@@ -10,6 +10,7 @@ use crate::artifact::{Affect, Content};
 use crate::block::compose;
 use crate::desired::{Desired, Late, Setting};
 use crate::layout::{BOOT_LOADER_UNIT, KUBELET_UNIT, MODULES_UNIT, RUNTIME_UNIT, current};
+use crate::manifest::Before;
 use crate::observed::{Observed, Seen};
 
 /// What a unit that cannot be started is a link to.
@@ -91,8 +92,7 @@ impl Work {
                 }
             }
             if unit && file.content == Content::Link(NOWHERE.to_owned()) {
-                let name = file.path.rsplit('/').next().unwrap_or_default();
-                self.stop.push(Step::Stop { unit: name.to_owned() });
+                self.stop.extend(unit_of(&file.path).map(|unit| Step::Stop { unit: unit.to_owned() }));
             }
             // Nobody reads a file again because another may read it.
             let affects = if seen.holds(file, None) { &[][..] } else { &file.affects };
@@ -104,9 +104,18 @@ impl Work {
                 continue;
             }
             self.generation = true;
-            if !foreign.before.is(observed.seen(path)) {
+            let seen = observed.seen(path);
+            if !foreign.before.is(seen) {
                 let step = Step::PutBack { path: path.clone(), before: foreign.before.clone() };
-                self.put(foreign.unit, step, &foreign.affects);
+                match unit_of(path).filter(|_| foreign.unit && foreign.before == Before::Absent) {
+                    // A unit that is gone cannot restart. One that is a link to nowhere did not run.
+                    Some(unit) => {
+                        self.put(true, step, &[]);
+                        let ran = *seen != Seen::Link { target: NOWHERE.to_owned() };
+                        self.stop.extend(ran.then(|| Step::Stop { unit: unit.to_owned() }));
+                    }
+                    None => self.put(foreign.unit, step, &foreign.affects),
+                }
             }
         }
     }
@@ -311,6 +320,11 @@ fn discarded(from: &NodeConfig, to: &NodeConfig) -> Vec<Step> {
         steps.push(Step::Discard { path: format!("{root}/memory_manager_state") });
     }
     steps
+}
+
+/// The unit whose own file is at a path; a drop-in is nobody's own file.
+fn unit_of(path: &str) -> Option<&str> {
+    path.rsplit('/').next().filter(|name| !name.ends_with(".conf"))
 }
 
 /// The unit of what is mounted on a path, as `systemd-escape --path` names it.

@@ -194,3 +194,17 @@ fn a_file_that_somebody_changed_is_written_again_and_its_reader_hears_of_it() {
     let steps: Vec<String> = machine.plan(Some(&wanted), &wanted).steps.iter().map(ToString::to_string).collect();
     assert_eq!(steps, ["write /etc/motd", "restart motd.service"]);
 }
+
+#[test]
+fn a_unit_that_goes_is_stopped_and_one_that_loses_an_addition_restarts() {
+    let unit = |over: Value| json!({"units": [over]});
+    let units = |plan: &Plan| -> Vec<String> {
+        plan.steps.iter().map(ToString::to_string).filter(|step| step.contains(".service")).collect()
+    };
+    let gone = plan(unit(json!({"name": "a.service", "content": "[Unit]\n"})), json!({}));
+    assert_eq!(units(&gone), ["remove /etc/systemd/system/a.service", "stop a.service"]);
+    let less = plan(unit(json!({"name": "a.service", "dropIns": [{"name": "x.conf", "content": "y"}]})), json!({}));
+    assert_eq!(units(&less), ["remove /etc/systemd/system/a.service.d/x.conf", "restart a.service"]);
+    let free = plan(unit(json!({"name": "a.service", "masked": true})), json!({}));
+    assert_eq!(units(&free), ["remove /etc/systemd/system/a.service"]);
+}

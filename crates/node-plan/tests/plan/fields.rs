@@ -1,5 +1,7 @@
 //! Every field of a document does something on a node, or says why not.
 
+use std::fmt::Write as _;
+
 use kiln_api::{Effect, NodeConfig, reference};
 use kiln_node_plan::{Ask, Desired, Facts, Image, Plan, Step, layout};
 use serde_json::{Value, json};
@@ -18,11 +20,11 @@ const NOTHING: [(&str, &str); 15] = [
     ("spec.health.gates[].kind", "read by kilnd when a generation is on trial"),
     ("spec.health.gates[].target", "read by kilnd when a generation is on trial"),
     ("spec.health.withinSeconds", "read by kilnd when a generation is on trial"),
-    ("spec.update.upTo", "decides on plans: tested there"),
+    ("spec.update.upTo", "decides what a node does by itself"),
     ("spec.update.pollSeconds", "read by kilnd while it waits"),
     ("spec.update.spreadSeconds", "read by kilnd while it waits"),
-    ("spec.update.paused", "decides on plans: tested there"),
-    ("spec.credentialFrom", "its fields are tested one by one"),
+    ("spec.update.paused", "decides what a node does by itself"),
+    ("spec.credentialFrom", "see its fields"),
 ];
 
 /// Each other field: a document and one in which it is different.
@@ -243,6 +245,70 @@ fn a_field_costs_no_more_than_it_says() {
             assert!(plan.asks.iter().any(|ask| matches!(ask, Ask::Labels { .. } | Ask::Taints { .. })), "{path}");
         }
     }
+}
+
+/// What a change of a field writes, sets and restarts.
+fn touched(plan: &Plan) -> (Vec<String>, Vec<String>) {
+    let (mut writes, mut services) = (Vec::new(), Vec::new());
+    for step in plan.steps.iter().chain(&plan.late) {
+        match step {
+            Step::Keep { .. } | Step::WriteGeneration | Step::Flip => {}
+            Step::Put(file) => writes.push(format!("`{}`", file.path)),
+            Step::Edit { path, .. } => writes.push(format!("part of `{path}`")),
+            Step::Set(setting) => writes.push(format!("`{}`", setting.path)),
+            Step::PutBack { path, .. } => writes.push(format!("`{path}` as it was")),
+            Step::Stop { .. }
+            | Step::Start { .. }
+            | Step::Reload { .. }
+            | Step::Restart { .. }
+            | Step::DaemonReload => {
+                services.push(step.to_string());
+            }
+            other => writes.push(other.to_string()),
+        }
+    }
+    (writes, services)
+}
+
+/// The page, in Markdown: what the plan of each change really holds.
+fn page() -> String {
+    let mut out = String::from(
+        "# What a change of each field does\n\n\
+         This page is generated from the plans that `kilnd` makes for one change of each field on a running node. \
+         Files without a\nslash at their front are in the generation's folder, below `/etc/kiln/current`; the others are put \
+         back to what stood there before\nkiln when a later document does not ask for them. What an effect means: \
+         [NodeConfig](node-config.md#effects).\n\n\
+         | field | effect | writes | services | asks the cluster for |\n|---|---|---|---|---|\n",
+    );
+    for (path, from, to) in rows() {
+        let (from, to) = (config(from), config(to));
+        let mut machine = Machine { facts: machine(), ..Machine::default() };
+        machine.apply(None, &from);
+        let plan = machine.plan(Some(&from), &to);
+        let (before, after) = (desired(&from), desired(&to));
+        let changed = |file: &&kiln_node_plan::Artifact| before.file(&file.path) != Some(*file);
+        let own = after.files.iter().filter(changed).map(|file| format!("`{}`", file.path));
+        let (writes, services) = touched(&plan);
+        let writes: Vec<String> = own.chain(writes).collect();
+        let asks: Vec<String> = plan.asks.iter().map(ToString::to_string).collect();
+        let (writes, services, asks) = (writes.join(", "), services.join(", "), asks.join(", "));
+        let _ = writeln!(out, "| `{path}` | {} | {writes} | {services} | {asks} |", plan.effect);
+    }
+    out.push_str("\n## Fields that change nothing on a node\n\n| field | why |\n|---|---|\n");
+    for (path, why) in NOTHING {
+        let _ = writeln!(out, "| `{path}` | {why} |");
+    }
+    out
+}
+
+#[test]
+fn the_committed_page_says_what_each_field_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/effects.md");
+    if std::env::var_os("KILN_BLESS").is_some() {
+        std::fs::write(path, page()).expect("written");
+    }
+    let have = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(have, page(), "{path} is out of date: run the test with KILN_BLESS=1 and read the diff");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use kiln_api::NodeConfig;
-use kiln_node_plan::{Artifact, Content, Credential, Desired, Facts, Image, SecretBytes};
+use kiln_node_plan::{Artifact, Content, Credential, Desired, Facts, Image, Observed, Plan, SecretBytes};
 
 use crate::support::facts;
 
@@ -92,6 +92,9 @@ fn the_credential_shows_nowhere() {
             text.push_str(&String::from_utf8_lossy(file.content.expose()));
         }
     }
+    let plan = Plan::of(None, &example(), &desired, &Observed::default());
+    let _ = write!(text, "{plan:?}{}", serde_json::to_string(&plan).expect("JSON"));
+    text.push_str(&String::from_utf8_lossy(plan.manifest.artifact().content.expose()));
     assert!(!text.contains("0123456789abcdef"));
     let kept = desired.file("bootstrap-kubeconfig").expect("a kubeconfig");
     assert!(String::from_utf8_lossy(kept.content.expose()).contains(TOKEN), "it is where it must be");

@@ -99,7 +99,7 @@ fn paths(plan: &Plan) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn a_plan_that_was_carried_out_leaves_nothing_to_do(mut machine in machine(), a in document(), b in document()) {
@@ -116,6 +116,21 @@ proptest! {
         machine.apply(Some(&a), &b);
         machine.apply(Some(&b), &a);
         prop_assert_eq!(machine.outside(), before);
+    }
+
+    #[test]
+    fn what_stood_there_before_kiln_outlives_every_generation(
+        mut machine in machine(), documents in proptest::collection::vec(document(), 1..4),
+    ) {
+        let empty = config(json!({}));
+        let mut untouched = machine.clone();
+        untouched.apply(None, &empty);
+        let mut in_force: Option<&NodeConfig> = None;
+        for document in documents.iter().chain([&empty]) {
+            machine.apply(in_force, document);
+            in_force = Some(document);
+        }
+        prop_assert_eq!(machine.outside(), untouched.outside());
     }
 
     #[test]
