@@ -43,6 +43,8 @@ pub const RUNTIME_UNIT: &str = "containerd.service";
 pub const MODULES_UNIT: &str = "systemd-modules-load.service";
 /// Has the boot loader read the arguments of the kernel.
 pub const BOOT_LOADER_UNIT: &str = "kiln-boot-loader.service";
+/// Where an administrator's units are.
+pub const UNITS: &str = "/etc/systemd/system";
 /// The table of file systems.
 pub const FSTAB: &str = "/etc/fstab";
 

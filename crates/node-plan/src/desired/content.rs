@@ -7,9 +7,7 @@ use kiln_api::spec::{File, Unit};
 use super::Late;
 use super::draft::Draft;
 use crate::artifact::{Artifact, Owner};
-
-/// Where an administrator's units are.
-pub(super) const UNITS: &str = "/etc/systemd/system";
+use crate::layout::UNITS;
 
 /// Folders that no document writes to: what kiln itself lives by, and what is no disk.
 const CLOSED: [&str; 8] =

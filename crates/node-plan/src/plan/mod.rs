@@ -2,6 +2,7 @@
 
 mod ask;
 mod order;
+mod services;
 mod step;
 
 use kiln_api::changes::{self, Change};

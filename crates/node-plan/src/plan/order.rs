@@ -1,15 +1,15 @@
 //! Which steps, and in which order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use kiln_api::{Effect, NodeConfig};
 
 use super::Step;
+use super::services::{mount_unit, services, unit_of};
 use crate::artifact::{Affect, Content};
 use crate::block::compose;
 use crate::desired::{Desired, Late, Setting};
-use crate::layout::{BOOT_LOADER_UNIT, KUBELET_UNIT, MODULES_UNIT, RUNTIME_UNIT, current};
+use crate::layout::{KUBELET_UNIT, MODULES_UNIT, RUNTIME_UNIT, current};
 use crate::manifest::Before;
 use crate::observed::{Observed, Seen};
 
@@ -282,30 +282,6 @@ impl Work {
     }
 }
 
-/// Reloads, then restarts; the runtime after all others, the kubelet last. A kubelet whose files go is stopped for that long.
-fn services(mut affected: BTreeMap<String, Effect>, discarded: Vec<Step>) -> Vec<Step> {
-    let (runtime, kubelet) = (affected.remove(RUNTIME_UNIT), affected.remove(KUBELET_UNIT));
-    let one = |(unit, effect): (String, Effect)| match effect {
-        Effect::None | Effect::Reload => Step::Reload { unit },
-        // It does its work and ends.
-        _ if unit == BOOT_LOADER_UNIT => Step::Start { unit },
-        _ => Step::Restart { unit },
-    };
-    let (reloads, restarts): (Vec<Step>, Vec<Step>) =
-        affected.into_iter().map(one).partition(|step| matches!(step, Step::Reload { .. }));
-    let mut steps = reloads;
-    steps.extend(restarts);
-    steps.extend(runtime.map(|effect| one((RUNTIME_UNIT.to_owned(), effect))));
-    if discarded.is_empty() {
-        steps.extend(kubelet.map(|effect| one((KUBELET_UNIT.to_owned(), effect))));
-    } else {
-        steps.push(Step::Stop { unit: KUBELET_UNIT.to_owned() });
-        steps.extend(discarded);
-        steps.push(Step::Start { unit: KUBELET_UNIT.to_owned() });
-    }
-    steps
-}
-
 /// Files of the kubelet that hold what the old policies gave out. It does not start with them under new ones.
 fn discarded(from: &NodeConfig, to: &NodeConfig) -> Vec<Step> {
     let differs = |names: &[&str]| {
@@ -322,27 +298,6 @@ fn discarded(from: &NodeConfig, to: &NodeConfig) -> Vec<Step> {
     steps
 }
 
-/// The unit whose own file is at a path; a drop-in is nobody's own file.
-fn unit_of(path: &str) -> Option<&str> {
-    path.rsplit('/').next().filter(|name| !name.ends_with(".conf"))
-}
-
-/// The unit of what is mounted on a path, as `systemd-escape --path` names it.
-fn mount_unit(path: &str) -> String {
-    let mut name = String::new();
-    for (index, byte) in path.trim_matches('/').bytes().enumerate() {
-        match byte {
-            b'/' => name.push('-'),
-            b'.' if index == 0 => name.push_str("\\x2e"),
-            b if b.is_ascii_alphanumeric() || b":_.".contains(&b) => name.push(char::from(b)),
-            b => {
-                let _ = write!(name, "\\x{b:02x}");
-            }
-        }
-    }
-    format!("{name}.mount")
-}
-
 /// A value as the kernel means it: of several words the one in brackets, else all of them with single spaces.
 fn reading(text: &str) -> String {
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
@@ -354,30 +309,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_has_its_unit() {
-        assert_eq!(mount_unit("/mnt"), "mnt.mount");
-        assert_eq!(mount_unit("/var/lib/my-disk"), "var-lib-my\\x2ddisk.mount");
-        assert_eq!(mount_unit("/.hidden/a.b/"), "\\x2ehidden-a.b.mount");
-    }
-
-    #[test]
     fn values_of_the_kernel_are_read_as_it_means_them() {
         assert_eq!(reading("always [madvise] never\n"), "madvise");
         assert_eq!(reading("4096\t131072\t6291456\n"), "4096 131072 6291456");
-    }
-
-    #[test]
-    fn the_runtime_restarts_before_the_kubelet_and_after_all_others() {
-        let affected = [
-            ("zz.service", Effect::Restart),
-            ("kubelet.service", Effect::Restart),
-            ("a.service", Effect::Reload),
-            ("containerd.service", Effect::Restart),
-        ]
-        .map(|(unit, effect)| (unit.to_owned(), effect));
-        let steps: Vec<String> = services(affected.into(), Vec::new()).iter().map(ToString::to_string).collect();
-        let wanted =
-            ["reload a.service", "restart zz.service", "restart containerd.service", "restart kubelet.service"];
-        assert_eq!(steps, wanted);
     }
 }
