@@ -25,7 +25,7 @@ pub enum ActError {
     /// A service does not run.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// A disk, a swap file or an account.
+    /// A disk or a swap file.
     #[error(transparent)]
     Late(#[from] LateError),
 }
@@ -116,8 +116,8 @@ impl Way {
                 root.write_all(&[Placed::new("/etc/hostname", line.as_bytes(), 0o644)], durability)?;
                 root.set_host_name(name)?;
             }
-            Step::Account(account) => late::account(root, account, durability)?,
-            Step::Retire { name } => late::retire(root, name, durability)?,
+            Step::Account(account) => root.set_account(account, durability)?,
+            Step::Retire { name } => root.retire(name, durability)?,
             Step::Flip => Generations::of(root).flip(&self.folder, durability)?,
             Step::Enable { unit, enabled } => enable::set(root, unit, *enabled, durability)?,
             Step::Discard { path } => {

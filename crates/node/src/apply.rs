@@ -1,6 +1,7 @@
 //! Putting a document in force on a running node, and taking it back when that fails.
 
 use kiln_api::NodeConfig;
+use kiln_api::changes::Change;
 use kiln_host::{Durability, Generations, Lock};
 use kiln_node_plan::layout::LOCK;
 use kiln_node_plan::{Ask, Generation, Offer, Plan, State, Verdict};
@@ -35,6 +36,8 @@ pub struct Applied {
     pub plan: Plan,
     /// What the node remembers now.
     pub state: State,
+    /// Whether there was no document before it.
+    pub is_first: bool,
 }
 
 /// What became of a document that was not.
@@ -139,7 +142,9 @@ impl Looked {
     }
 
     fn ends(self, outcome: Outcome) -> Applied {
-        Applied { outcome, generation: self.state.in_force().cloned(), plan: self.way.plan, state: self.state }
+        let generation = self.state.in_force().cloned();
+        let is_first = self.way.in_force.is_none();
+        Applied { outcome, generation, plan: self.way.plan, state: self.state, is_first }
     }
 }
 
@@ -178,12 +183,13 @@ fn put(node: &Node, looked: &mut Looked, generation: Generation) -> Result<(), N
     match looked.way.go(node, Pace::Live) {
         Ok(()) => Ok(()),
         Err(error) if looked.offer == Offer::InForce => Err(NotApplied::Undone(error)),
-        Err(error) => Err(take_back(node, &before, &mut looked.state, error)),
+        Err(error) => Err(take_back(node, &before, looked, error)),
     }
 }
 
 /// What was before is to be in force again.
-fn take_back(node: &Node, before: &State, state: &mut State, error: ActError) -> NotApplied {
+fn take_back(node: &Node, before: &State, looked: &Looked, error: ActError) -> NotApplied {
+    let state = &looked.state;
     let in_service = matches!(error, ActError::Service(_));
     let target = match before.in_force() {
         Some(generation) => match store::document(&node.root, &generation.folder) {
@@ -197,7 +203,7 @@ fn take_back(node: &Node, before: &State, state: &mut State, error: ActError) ->
         if in_service {
             return NotApplied::Nowhere(error);
         }
-        return match undo(node, state).and_then(|()| Ok(store::save(&node.root, before, Durability::Now)?)) {
+        return match undo(node, looked).and_then(|()| Ok(store::save(&node.root, before, Durability::Now)?)) {
             Ok(()) => NotApplied::Undone(error),
             Err(back) => NotApplied::Stuck { back: back.to_string(), source: error },
         };
@@ -246,12 +252,15 @@ pub fn go_to(node: &Node, state: &State, config: &NodeConfig, folder: &str) -> R
 }
 
 /// Puts back what a first generation changed outside its folder, and takes its folder away.
-fn undo(node: &Node, state: &State) -> Result<(), NotThere> {
-    let way = Way::to_nothing(node, state)?;
+fn undo(node: &Node, looked: &Looked) -> Result<(), NotThere> {
+    let way = Way::to_nothing(node, &looked.state, &looked.way.desired)?;
     way.go(node, Pace::Live)?;
-    if let Some(generation) = state.in_force() {
-        node.root.remove_tree(&Generations::folder(&generation.folder))?;
+    for path in &looked.way.new_texts {
+        if node.root.read_if_there(path)?.is_some_and(|bytes| bytes.is_empty()) {
+            node.root.remove(path, Durability::Now)?;
+        }
     }
+    node.root.remove_tree(&Generations::folder(&looked.way.folder))?;
     Ok(())
 }
 
@@ -270,14 +279,15 @@ impl Applied {
     /// The status of this command.
     pub fn status(&self, command: &str) -> Status {
         let mut status = Status::of(command, self.outcome, &self.state);
-        status.effect = Some(self.plan.effect);
-        status.changed = self
-            .plan
-            .changes
-            .iter()
-            .map(|change| Changed { path: change.path.clone(), effect: change.effect })
-            .collect();
         status.pending = self.pending();
+        // To a node that was nothing before everything is new; and what is only asked for is not changed.
+        if !self.is_first {
+            status.effect = Some(self.plan.effect);
+        }
+        if !self.is_first && self.outcome == Outcome::Applied {
+            let changed = |change: &Change| Changed { path: change.path.clone(), effect: change.effect };
+            status.changed = self.plan.changes.iter().map(changed).collect();
+        }
         status
     }
 

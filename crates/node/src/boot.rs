@@ -4,16 +4,16 @@
 use kiln_guest::{NotFound, OvfEnv, Rules, VmId};
 use kiln_host::{Durability, Generations, Lock, Placed, notify};
 use kiln_node_plan::layout::{ETC, LOCK, READY, VM_ID};
-use kiln_node_plan::{Account, Generation, Return, State};
+use kiln_node_plan::{Account, Generation, Return, State, Step};
 
 use crate::act::ActError;
 use crate::apply::{NotThere, prune, remembered};
 use crate::boot_kind::BootKind;
 use crate::node::Node;
 use crate::offer::{NotTaken, Offered};
-use crate::status::{Changed, Outcome, Status};
+use crate::status::{Outcome, Status};
 use crate::way::{NoWay, Pace, Way};
-use crate::{late, services, store};
+use crate::{services, store};
 
 /// What keeps a machine from becoming a node. The gate stays shut.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +71,7 @@ pub fn boot(node: &Node) -> Result<Status, NotBooted> {
     match kind {
         BootKind::Again if state.in_force().is_some() => again(node, state),
         // A machine that forgot everything but its name is as good as new.
-        _ => first(node, id.as_ref()),
+        _ => first(node, &state, id.as_ref()),
     }
 }
 
@@ -95,7 +95,10 @@ fn kind(node: &Node) -> Result<(BootKind, Option<VmId>), NotBooted> {
 
 /// The first boot of a machine. Nothing waits for the disk before the kubelet may start, and whose disk it is comes last: what is cut off
 /// before that is a first boot again.
-fn first(node: &Node, id: Option<&VmId>) -> Result<Status, NotBooted> {
+///
+/// `left` is what an attempt that was cut off, or a donor, left of a state: it does not rank, it only says where to look for what stood
+/// there before.
+fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBooted> {
     let chance = id.map_or(0, VmId::number);
     let found = node
         .journal
@@ -108,18 +111,19 @@ fn first(node: &Node, id: Option<&VmId>) -> Result<Status, NotBooted> {
         .map_err(|error| NotBooted::NotTaken { source_name: source.clone(), source: error })?;
     let mut state = State::default();
     let folder = offered.folder();
-    let way = node.journal.step("plan", || Way::to(node, &state, &offered.config, &folder, Pace::FirstBoot))?;
+    let way = node.journal.step("plan", || Way::to(node, left, &offered.config, &folder, Pace::FirstBoot))?;
     way.prepare(node, Pace::FirstBoot)?;
-    way.go(node, Pace::FirstBoot)?;
-    if let Some(ovf) = &found.ovf {
-        platform(node, &offered, ovf)?;
-    }
     state.tried(Generation {
         number: offered.config.metadata.generation,
         hash: offered.hash.clone(),
         folder,
         source: offered.source.clone(),
     });
+    store::save(&node.root, &state, Durability::Later)?;
+    way.go(node, Pace::FirstBoot)?;
+    if let Some(ovf) = &found.ovf {
+        platform(node, &offered, ovf)?;
+    }
     for field in offered.config.unknown_fields() {
         node.journal.warn(format!("`{field}` is not known to this version and does nothing"));
     }
@@ -135,8 +139,6 @@ fn first(node: &Node, id: Option<&VmId>) -> Result<Status, NotBooted> {
     prune(node, &state);
     report_ready(node, &offered, chance);
     let mut status = Status::of("boot", Outcome::Applied, &state);
-    status.changed =
-        way.plan.changes.iter().map(|change| Changed { path: change.path.clone(), effect: change.effect }).collect();
     status.pending = way.plan.asks.iter().map(ToString::to_string).collect();
     Ok(status)
 }
@@ -175,8 +177,11 @@ fn verify(node: &Node, state: &State, generation: &Generation) -> Result<(), Not
         return Err(kiln_host::Error::Path { path, why: "the generation in force is gone, or cannot be read" }.into());
     };
     let way = Way::to(node, state, &config, &generation.folder, Pace::Boot)?;
-    for step in &way.plan.steps {
-        node.journal.warn(format!("not as it was left: {step}"));
+    // Settings of the kernel last until the next start, and who went back finds everything otherwise.
+    let link = Generations::of(&node.root).current()?;
+    let left = way.plan.steps.iter().filter(|step| !matches!(step, Step::Set(_) | Step::HostName { .. }));
+    if link.as_deref() == Some(&generation.folder) {
+        left.for_each(|step| node.journal.warn(format!("not as it was left: {step}")));
     }
     way.prepare(node, Pace::Boot)?;
     way.go(node, Pace::Boot)?;
@@ -214,7 +219,7 @@ fn platform(node: &Node, offered: &Offered, ovf: &OvfEnv) -> Result<(), ActError
         let account = Account { name: name.clone(), ssh_keys: ovf.ssh_keys.clone(), sudo: true, ..Account::default() };
         let made = node
             .journal
-            .step(&format!("set up the account {name}"), || late::account(&node.root, &account, Durability::Later));
+            .step(&format!("set up the account {name}"), || node.root.set_account(&account, Durability::Later));
         // Nobody can log in then; the node runs all the same.
         if let Err(error) = made {
             node.journal.warn(format!("the account {name} was not set up: {error}"));

@@ -15,7 +15,7 @@ use crate::journal::chain;
 use crate::node::Node;
 use crate::offer::Offered;
 use crate::rollback::{self, NotBack};
-use crate::status::{Outcome, Status};
+use crate::status::{Outcome, Status, short};
 use crate::{boot, show};
 
 /// Done, or nothing to do.
@@ -123,6 +123,9 @@ pub fn rollback(node: &Node, to: Option<u64>, output: Output) -> Ending {
             node.journal.say(&format!("generation {number} is in force"));
             status(node, output)
         }
+        Err(error @ (NotBack::NoSuch { .. } | NotBack::NothingBefore { .. })) => {
+            say_failed(node, output, FAILED, &chain(&error))
+        }
         Err(error) => fail(node, "rollback", output, FAILED, chain(&error), None),
     }
 }
@@ -190,7 +193,7 @@ fn good(file: &Path, config: &NodeConfig, output: Output) -> Ending {
             &json!({"valid": true, "generation": number, "hash": hash, "signed": config.signature.is_some(), "unknownFields": unknown}),
         ),
         Output::Text => {
-            let mut text = format!("{}: good, generation {number} ({hash})\n", file.display());
+            let mut text = format!("{}: good, generation {number} ({})\n", file.display(), short(&hash));
             for field in unknown {
                 _ = writeln!(text, "`{field}` is not known to this version and does nothing");
             }

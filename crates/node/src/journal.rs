@@ -1,7 +1,7 @@
 //! What a command says while it works: a line per step with its time, on standard error, which is the journal where systemd started us.
 
 use std::cell::RefCell;
-use std::fmt::Display;
+use std::error::Error;
 use std::io::Write as _;
 
 use crate::status::StepTime;
@@ -21,8 +21,8 @@ enum Level {
 #[derive(Debug)]
 pub struct Journal {
     now: fn() -> Usec,
-    /// Whether the reader takes `<6>` in front of a line for its level.
-    levels: bool,
+    /// Whether the reader takes `<6>` in front of a line for its level; nobody reads without it.
+    levels: Option<bool>,
     steps: RefCell<Vec<StepTime>>,
     warnings: RefCell<Vec<String>>,
 }
@@ -30,7 +30,12 @@ pub struct Journal {
 impl Journal {
     /// A journal on this clock. `levels`: the reader is systemd's journal.
     pub fn new(now: fn() -> Usec, levels: bool) -> Self {
-        Self { now, levels, steps: RefCell::default(), warnings: RefCell::default() }
+        Self { now, levels: Some(levels), steps: RefCell::default(), warnings: RefCell::default() }
+    }
+
+    /// A journal that collects and says nothing.
+    pub fn silent(now: fn() -> Usec) -> Self {
+        Self { levels: None, ..Self::new(now, false) }
     }
 
     /// The time.
@@ -39,13 +44,16 @@ impl Journal {
     }
 
     /// Does a step, says how long it took and remembers it.
-    pub fn step<T, E: Display>(&self, name: &str, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    pub fn step<T, E: Error>(&self, name: &str, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let started = self.now();
         let result = work();
         let took = self.now().saturating_sub(started);
         match &result {
             Ok(_) => self.line(Level::Info, &format!("{name}: {}", milliseconds(took))),
-            Err(error) => self.line(Level::Error, &format!("{name}: failed after {}: {error}", milliseconds(took))),
+            Err(error) => {
+                let causes = chain(error).join(": ");
+                self.line(Level::Error, &format!("{name}: failed after {}: {causes}", milliseconds(took)));
+            }
         }
         self.steps.borrow_mut().push(StepTime {
             name: name.to_owned(),
@@ -64,8 +72,11 @@ impl Journal {
     /// Says something that does no harm and that somebody should know. It stays in the status.
     pub fn warn(&self, line: impl Into<String>) {
         let line = line.into();
-        self.line(Level::Warning, &line);
-        self.warnings.borrow_mut().push(line);
+        // What is looked at twice is said once.
+        if !self.warnings.borrow().contains(&line) {
+            self.line(Level::Warning, &line);
+            self.warnings.borrow_mut().push(line);
+        }
     }
 
     /// Says what went wrong.
@@ -84,7 +95,8 @@ impl Journal {
     }
 
     fn line(&self, level: Level, line: &str) {
-        let prefix = if self.levels { format!("<{}>", level as u8) } else { String::new() };
+        let Some(levels) = self.levels else { return };
+        let prefix = if levels { format!("<{}>", level as u8) } else { String::new() };
         // A journal that cannot be written to is no reason to leave a node without its kubelet.
         let _ = writeln!(std::io::stderr().lock(), "{prefix}{}", line.replace('\n', " "));
     }
@@ -95,7 +107,7 @@ fn milliseconds(usec: Usec) -> String {
 }
 
 /// An error with everything under it, outermost first.
-pub fn chain(error: &dyn std::error::Error) -> Vec<String> {
+pub fn chain(error: &dyn Error) -> Vec<String> {
     let mut all = vec![error.to_string()];
     let mut source = error.source();
     while let Some(inner) = source {
@@ -115,9 +127,10 @@ mod tests {
 
     #[test]
     fn steps_and_warnings_are_remembered_until_they_are_asked_for() {
-        let journal = Journal::new(|| 7, false);
-        assert_eq!(journal.step("write", || Ok::<_, String>(5)), Ok(5));
-        assert_eq!(journal.step("flip", || Err::<(), _>("no room")), Err("no room"));
+        let journal = Journal::silent(|| 7);
+        assert!(matches!(journal.step("write", || Ok::<_, std::io::Error>(5)), Ok(5)));
+        assert!(journal.step("flip", || Err::<(), _>(std::io::Error::other("no room"))).is_err());
+        journal.warn("a file was edited");
         journal.warn("a file was edited");
         let steps: Vec<_> =
             journal.take_steps().into_iter().map(|step| (step.name, step.started_usec, step.ok)).collect();

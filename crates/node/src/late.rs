@@ -1,9 +1,9 @@
-//! Accounts and disks.
+//! Disks: what can wait until the kubelet runs, and may run tools of the system.
 
-use kiln_host::{Durability, Root};
-use kiln_node_plan::{Account, Mount};
+use kiln_host::Root;
+use kiln_node_plan::Mount;
 
-/// An account or a disk that is not as the document asks.
+/// A disk that is not as the document asks.
 #[derive(Debug, thiserror::Error)]
 pub enum LateError {
     /// The machine says no.
@@ -12,16 +12,6 @@ pub enum LateError {
     /// This program cannot do it.
     #[error("this version of kilnd does not {0}")]
     Unable(&'static str),
-}
-
-/// Makes an account be like this.
-pub fn account(_root: &Root, _account: &Account, _durability: Durability) -> Result<(), LateError> {
-    Err(LateError::Unable("set up accounts"))
-}
-
-/// An account may no longer log in.
-pub fn retire(_root: &Root, _name: &str, _durability: Durability) -> Result<(), LateError> {
-    Err(LateError::Unable("set up accounts"))
 }
 
 /// The root file system grows to its disk.

@@ -35,6 +35,11 @@ pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Re
     for unit in &questions.enabled {
         observed.enabled.insert(unit.clone(), enable::is_enabled(root, unit)?);
     }
+    for name in &questions.accounts {
+        if let Some(account) = root.account(name)? {
+            observed.accounts.insert(name.clone(), account);
+        }
+    }
     if root.is_host() {
         observed.swap = swap(&text(root, "/proc/swaps")?);
         observed.mounts = mounts(&text(root, "/proc/self/mountinfo")?);

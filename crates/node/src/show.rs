@@ -6,6 +6,7 @@ use kiln_node_plan::{Offer, Verdict};
 use serde_json::{Value, json};
 
 use crate::offer::Offered;
+use crate::status::short;
 use crate::way::Way;
 
 /// How long a value may be before it is only counted: certificates and files have lines of their own.
@@ -13,9 +14,9 @@ const SHOWN: usize = 60;
 
 /// For people.
 pub(crate) fn plan(offered: &Offered, offer: &Offer, way: &Way) -> String {
-    let mut text = format!("generation {} ({})", offered.config.metadata.generation, offered.hash);
+    let mut text = format!("generation {} ({})", offered.config.metadata.generation, short(&offered.hash));
     match &way.in_force {
-        Some(now) => _ = writeln!(text, ", now generation {} ({})", now.metadata.generation, now.hash()),
+        Some(now) => _ = writeln!(text, ", now generation {} ({})", now.metadata.generation, short(&now.hash())),
         None => text.push_str(", now none\n"),
     }
     match offer {

@@ -133,14 +133,14 @@ impl Status {
             Some(now) => lines.push(format!(
                 "generation {} ({}), from {}{}",
                 now.number,
-                now.hash,
+                short(&now.hash),
                 now.source,
                 if self.on_trial { ", on trial" } else { "" }
             )),
             None => lines.push("no generation is in force".to_owned()),
         }
         if let Some(before) = &self.previous {
-            lines.push(format!("before it: generation {} ({})", before.number, before.hash));
+            lines.push(format!("before it: generation {} ({})", before.number, short(&before.hash)));
         }
         if let Some(effect) = self.effect {
             lines.push(format!("effect: {effect}"));
@@ -154,6 +154,11 @@ impl Status {
         lines.push(String::new());
         lines.join("\n")
     }
+}
+
+/// As much of a hash as people compare.
+pub(crate) fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kiln_api::NodeConfig;
 use kiln_host::Generations;
 use kiln_node_plan::layout::{CREDENTIAL, MANIFEST};
-use kiln_node_plan::{Desired, Manifest, Plan, SecretBytes, State, Step, Unfit};
+use kiln_node_plan::{Block, Desired, Manifest, Plan, SecretBytes, State, Step, Unfit};
 
 use crate::facts::{self, FactsError};
 use crate::node::Node;
@@ -25,6 +25,8 @@ pub struct Way {
     pub units: BTreeSet<String>,
     /// The document that the link names now.
     pub in_force: Option<NodeConfig>,
+    /// Files of others that kiln has a part of and that are not there yet.
+    pub new_texts: Vec<String>,
 }
 
 /// What keeps a way from being known. Nothing was changed.
@@ -37,7 +39,7 @@ pub enum NoWay {
     #[error(transparent)]
     Facts(#[from] FactsError),
     /// The document does not fit the machine.
-    #[error("the document does not fit this machine: {0}")]
+    #[error("the document does not fit this machine")]
     Unfit(#[from] Unfit),
 }
 
@@ -72,7 +74,9 @@ impl Way {
         let compared = in_force.as_ref().filter(|_| pace != Pace::FirstBoot);
         let plan = Plan::of(compared, wanted, &desired, &observed);
         let units = desired.units().map(|file| file.path.clone()).collect();
-        Ok(Self { folder: folder.to_owned(), desired, plan, units, in_force })
+        let is_new = |path: &String| !observed.texts.contains_key(path);
+        let new_texts = desired.blocks.iter().map(|block| block.path.clone()).filter(is_new).collect();
+        Ok(Self { folder: folder.to_owned(), desired, plan, units, in_force, new_texts })
     }
 }
 
@@ -92,19 +96,21 @@ fn remembered(node: &Node, state: &State, link: Option<&str>) -> Result<Option<M
 }
 
 impl Way {
-    /// The way to no document at all: what stood there before kiln stands there again.
-    pub fn to_nothing(node: &Node, state: &State) -> Result<Self, kiln_host::Error> {
+    /// The way to no document at all from one that was cut off: what stood there before kiln stands there again.
+    pub fn to_nothing(node: &Node, state: &State, cut_off: &Desired) -> Result<Self, kiln_host::Error> {
         let link = Generations::of(&node.root).current()?;
         let manifest = remembered(node, state, link.as_deref())?;
-        let desired = Desired::default();
+        let blocks = cut_off.blocks.iter().map(|block| Block { text: String::new(), ..block.clone() }).collect();
+        let desired = Desired { blocks, ..Desired::default() };
         let observed = observe(&node.root, &desired, manifest)?;
         let mut plan = Plan::of(None, &NodeConfig::default(), &desired, &observed);
         plan.steps.retain(is_return);
-        Ok(Self { folder: String::new(), desired, plan, units: BTreeSet::new(), in_force: None })
+        let (units, new_texts) = (BTreeSet::new(), Vec::new());
+        Ok(Self { folder: String::new(), desired, plan, units, in_force: None, new_texts })
     }
 }
 
 /// Whether a step only puts something back.
 fn is_return(step: &Step) -> bool {
-    matches!(step, Step::PutBack { .. } | Step::Set(_) | Step::Retire { .. })
+    matches!(step, Step::PutBack { .. } | Step::Edit { .. } | Step::Set(_) | Step::Retire { .. })
 }

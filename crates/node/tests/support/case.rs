@@ -1,0 +1,104 @@
+//! A case is a folder of `tests/node`: documents, `run` (a shell script), `expected/transcript`, and where it needs them `root/` (what is
+//! on the node before) and `imds` (what the metadata service answers).
+//!
+//! The script runs with `kilnd` on a root of its own; what it prints must be what is expected. `KILN_BLESS=1` writes what it printed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::imds::Imds;
+
+/// The folder of all cases.
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/node")
+}
+
+/// The names of all cases.
+pub(crate) fn names() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .expect("tests/node")
+        .map(|entry| entry.expect("an entry"))
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Runs a case and compares.
+pub(crate) fn check(name: &str) {
+    let case = folder().join(name).canonicalize().unwrap_or_else(|error| panic!("tests/node/{name}: {error}"));
+    let root = tempfile::tempdir().expect("a folder");
+    let root = root.path();
+    if case.join("root").is_dir() {
+        copy(&case.join("root"), root);
+    }
+    let mut shell = Command::new("sh");
+    shell.args(["-eu", "-c", ". \"$LIB\"; . \"$CASE/run\"", "run"]).current_dir(&case).env_clear();
+    shell.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    shell.env("LIB", folder().join("lib.sh")).env("CASE", &case).env("ROOT", root);
+    shell.env("KILND", env!("CARGO_BIN_EXE_kilnd"));
+    let imds = std::fs::read_to_string(case.join("imds")).ok().map(|script| Imds::start(&script, &case));
+    // Nothing listens on port 1: a case without a script has no metadata service.
+    shell.env("IMDS", imds.as_ref().map_or("http://127.0.0.1:1", |imds| &imds.url));
+    let output = shell.output().expect("a shell");
+    let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    printed.push_str(&String::from_utf8_lossy(&output.stderr));
+    if let Some(imds) = &imds {
+        printed.push_str(&format!("[user data asked for {} times]\n", imds.asked()));
+        printed = printed.replace(&imds.url, "IMDS");
+    }
+    if !output.status.success() {
+        printed.push_str(&format!("[the script ended with {}]\n", output.status));
+    }
+    let printed = plain(&printed.replace(&*root.to_string_lossy(), "ROOT").replace(&*case.to_string_lossy(), "CASE"));
+    let expected = case.join("expected/transcript");
+    if std::env::var_os("KILN_BLESS").is_some() {
+        std::fs::create_dir_all(case.join("expected")).expect("a folder");
+        std::fs::write(&expected, &printed).expect("written");
+    }
+    let wanted = std::fs::read_to_string(&expected).unwrap_or_else(|_| panic!("{name} has no expected/transcript"));
+    assert!(printed == wanted, "{name}: printed\n{printed}\nexpected\n{wanted}");
+}
+
+/// The text without what differs from run to run: times.
+fn plain(text: &str) -> String {
+    text.lines().map(|line| without_time(line) + "\n").collect()
+}
+
+fn without_time(line: &str) -> String {
+    for name in ["\"startedUsec\": ", "\"tookUsec\": "] {
+        if let Some((head, tail)) = line.split_once(name) {
+            return format!("{head}{name}0{}", tail.trim_start_matches(|c: char| c.is_ascii_digit()));
+        }
+    }
+    if let Some((head, tail)) = line.split_once(" gave no answer in ")
+        && let Some((_, rest)) = tail.split_once(" attempts")
+    {
+        return without_time(&format!("{head} gave no answer in N s and N tries{rest}"));
+    }
+    let words: Vec<&str> = line.split(' ').collect();
+    let is_time = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let replaced: Vec<String> = words
+        .iter()
+        .enumerate()
+        .map(|(index, word)| {
+            let next = words.get(index + 1).map_or("", |next| next.trim_end_matches([':', ',']));
+            if next == "ms" && is_time(word) { "N".to_owned() } else { (*word).to_owned() }
+        })
+        .collect();
+    replaced.join(" ")
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            std::fs::create_dir_all(&target).expect("a folder");
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), &target).expect("copied");
+        }
+    }
+}
