@@ -54,6 +54,8 @@ pub const DOCUMENT: &str = "config.json";
 pub const MANIFEST: &str = "manifest.json";
 /// In a generation: the credential that the node joins with, as it was found.
 pub const CREDENTIAL: &str = "credential";
+/// In a generation: the certificate and key that the node was given, where that is how it joins.
+pub const GIVEN_CERTIFICATE: &str = "client.pem";
 /// In a generation: `KUBELET_ARGS` and proxies.
 pub const KUBELET_ENV: &str = "kubelet.env";
 /// In a generation: `KUBELET_REGISTER_ARGS`, which act when a node registers and never again. Apart, so that a change of a label

@@ -10,9 +10,6 @@ use crate::image::ExecPlugin;
 use crate::join::Credential;
 use crate::layout::{self, current};
 
-/// In a generation: the certificate and key that the node was given.
-const GIVEN_CERTIFICATE: &str = "client.pem";
-
 /// The audience of tokens for clusters of AKS, which all share one.
 const AKS_AUDIENCE: &str = "6dae42f8-4368-4678-94ff-3960e28e3630";
 
@@ -30,8 +27,8 @@ pub(super) fn render(draft: &mut Draft<'_>) {
                     draft.file(Artifact::secret(layout::BOOTSTRAP_KUBECONFIG, bytes.clone()));
                 }
                 Credential::ClientCertificate(pem) => {
-                    certificate = current(GIVEN_CERTIFICATE);
-                    draft.file(Artifact::secret(GIVEN_CERTIFICATE, pem.clone()));
+                    certificate = current(layout::GIVEN_CERTIFICATE);
+                    draft.file(Artifact::secret(layout::GIVEN_CERTIFICATE, pem.clone()));
                 }
             }
         }
