@@ -50,6 +50,9 @@ fn run(args: &Args) -> Ending {
         Command::Boot => commands::boot(&node, output),
         Command::Rollback { to } => commands::rollback(&node, *to, output),
         Command::Status => commands::status(&node, output),
+        Command::Identity => kilnd::identity::run(&node, output),
+        Command::Inspect => kilnd::inspect::run(&node, output),
+        Command::Seal { yes, check } => kilnd::seal::run(&node, *yes, *check, output),
         Command::Watch => match kilnd::watch::run(&node) {
             Ok(()) => Ending { code: commands::DONE, text: String::new() },
             Err(error) => {

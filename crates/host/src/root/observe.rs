@@ -42,7 +42,26 @@ pub enum Found {
 /// Mode, owner and group.
 type Attributes = (u32, u32, u32);
 
+/// Size and use of a file system, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// All of it.
+    pub size: u64,
+    /// What is taken, and what is kept back for the superuser.
+    pub used: u64,
+}
+
 impl Root {
+    /// How full the file system of a path is.
+    pub fn disk(&self, path: &str) -> Result<Disk, Error> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = self.open_at(path, flags).map_err(|errno| Error::io("open", path, errno))?;
+        let found =
+            rustix::fs::fstatvfs(&file).map_err(|errno| Error::io("look at the file system of", path, errno))?;
+        let size = found.f_blocks.saturating_mul(found.f_frsize);
+        Ok(Disk { size, used: size.saturating_sub(found.f_bavail.saturating_mul(found.f_frsize)) })
+    }
+
     /// What stands at each path.
     pub fn observe<'p>(&self, paths: impl IntoIterator<Item = &'p str>) -> Result<BTreeMap<String, Found>, Error> {
         paths.into_iter().map(|path| Ok((path.to_owned(), self.look(path)?))).collect()

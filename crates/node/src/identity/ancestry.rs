@@ -1,0 +1,79 @@
+//! The machines that a disk went through, one line each, oldest first.
+
+use std::time::Duration;
+
+use kiln_host::{Durability, Placed, Root, clock};
+use kiln_node_plan::Ancestor;
+use kiln_node_plan::layout::ANCESTRY;
+use serde::{Deserialize, Serialize};
+
+/// A disk woke up in another machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Passage {
+    /// When, by the machine's clock.
+    pub at: String,
+    /// The machine before.
+    pub from: String,
+    /// This machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// The image version in between, where the disk knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_version: Option<String>,
+    /// The run that made the version, where the disk knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+}
+
+/// All passages. A line that cannot be read is left out: it was cut off.
+pub fn read(root: &Root) -> Result<Vec<Passage>, kiln_host::Error> {
+    let bytes = root.read_if_there(ANCESTRY)?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+/// The image versions among them.
+pub fn versions(passages: &[Passage]) -> Vec<Ancestor> {
+    let known = passages.iter().filter_map(|one| {
+        one.image_version.clone().map(|image_version| Ancestor { image_version, run: one.run.clone() })
+    });
+    known.collect()
+}
+
+/// Adds a passage, once: a reset that was cut off is done again, and is the same passage.
+pub(super) fn add(root: &Root, from: &str, to: Option<&str>, wall: Duration) -> Result<(), kiln_host::Error> {
+    let mut all = read(root)?;
+    if all.last().is_some_and(|last| last.from == from && last.to.as_deref() == to) {
+        return Ok(());
+    }
+    let at = clock::rfc3339(wall);
+    all.push(Passage { at, from: from.to_owned(), to: to.map(str::to_owned), image_version: None, run: None });
+    let lines: Vec<String> = all.iter().filter_map(|passage| serde_json::to_string(passage).ok()).collect();
+    let text = lines.join("\n") + "\n";
+    root.write_all(&[Placed::new(ANCESTRY, text.as_bytes(), 0o644)], Durability::Later)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passage_is_noted_once_and_a_broken_line_is_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = Root::open(folder.path()).expect("a root");
+        for _ in 0..2 {
+            add(&root, "a", Some("b"), Duration::ZERO).expect("added");
+        }
+        add(&root, "b", Some("c"), Duration::ZERO).expect("added");
+        let all = read(&root).expect("read");
+        assert_eq!(all.iter().map(|one| one.from.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(all[0].at, "1970-01-01T00:00:00Z");
+        let path = folder.path().join("var/lib/kiln/ancestry.log");
+        let mut text = std::fs::read_to_string(&path).expect("read");
+        text.push_str("{\"at\":\"x\",\"from\":\"c\",\"imageVersion\":\"2026.11.15\",\"run\":\"r\"}\n{\"at\":");
+        std::fs::write(&path, text).expect("write");
+        let versions = versions(&read(&root).expect("read"));
+        assert_eq!(versions, [Ancestor { image_version: "2026.11.15".to_owned(), run: Some("r".to_owned()) }]);
+    }
+}

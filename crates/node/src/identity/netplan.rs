@@ -1,0 +1,112 @@
+//! Network configuration that fits one network card only. cloud-init writes the donor's hardware address into it, and netplan's generator
+//! has turned it into files for networkd before any service of this boot runs.
+
+use kiln_host::{Durability, Placed, Root};
+use kiln_node_plan::identity::named;
+
+/// What netplan's generator made of it, at the start of this boot.
+const GENERATED: [&str; 2] = ["/run/systemd/network/10-netplan-*.network", "/run/systemd/network/10-netplan-*.link"];
+
+/// Whether a netplan file names a network card by its address.
+pub(super) fn names_a_machine(yaml: &str) -> bool {
+    yaml.lines().any(|line| key(line) == Some("macaddress"))
+}
+
+/// Lets the configuration fit any machine: cards are known by their names.
+pub fn neutralise(root: &Root) -> Result<(), kiln_host::Error> {
+    let mut changed = Vec::new();
+    for pattern in named("netplan").map_or(&[][..], |item| item.paths) {
+        for path in root.glob(pattern)? {
+            let text = String::from_utf8_lossy(&root.read(&path)?).into_owned();
+            changed.extend(without_addresses(&text).map(|text| (path, text, 0o600)));
+        }
+    }
+    for pattern in GENERATED {
+        for path in root.glob(pattern)? {
+            let text = String::from_utf8_lossy(&root.read(&path)?).into_owned();
+            changed.extend(generated(&path, &text).map(|text| (path, text, 0o644)));
+        }
+    }
+    let files: Vec<Placed<'_>> =
+        changed.iter().map(|(path, text, mode)| Placed::new(path, text.as_bytes(), *mode)).collect();
+    root.write_all(&files, Durability::Later)
+}
+
+/// The same configuration with `name: <id>` in the place of each hardware address; none when there was none. By lines: what stands round
+/// it stays to the byte.
+fn without_addresses(yaml: &str) -> Option<String> {
+    if !names_a_machine(yaml) {
+        return None;
+    }
+    let mut above: Vec<(usize, &str)> = Vec::new();
+    let mut text = String::with_capacity(yaml.len());
+    for line in yaml.lines() {
+        let indent = line.len() - line.trim_start().len();
+        if let Some(key) = key(line) {
+            above.retain(|(depth, _)| *depth < indent);
+            above.push((indent, key));
+        }
+        // network / ethernets / eth0 / match / macaddress
+        let id = above.len().checked_sub(3).map(|at| above[at].1);
+        match (key(line), id) {
+            (Some("macaddress"), Some(id)) => text.extend([&line[..indent], "name: \"", id, "\""]),
+            _ => text.push_str(line),
+        }
+        text.push('\n');
+    }
+    Some(text)
+}
+
+/// What the generator would have made of the configuration without addresses.
+fn generated(path: &str, text: &str) -> Option<String> {
+    let is_address = |line: &str| line.starts_with("MACAddress=") || line.starts_with("PermanentMACAddress=");
+    let id = path.rsplit('/').next()?.strip_prefix("10-netplan-")?;
+    let (id, ending) = id.rsplit_once('.')?;
+    // A link is found by the name that the kernel gave it, a network by the one that it has.
+    let name = if ending == "link" { "OriginalName" } else { "Name" };
+    let mut inside = false;
+    let mut changed = false;
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            inside = if line.starts_with('[') { line == "[Match]" } else { inside };
+            if inside && is_address(line) {
+                changed = true;
+                format!("{name}={id}")
+            } else {
+                line.to_owned()
+            }
+        })
+        .collect();
+    changed.then(|| lines.join("\n") + "\n")
+}
+
+fn key(line: &str) -> Option<&str> {
+    let (key, _) = line.trim_start().split_once(':')?;
+    (!key.starts_with('#')).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_is_known_by_its_name_and_no_longer_by_its_address() {
+        let yaml = "# written by cloud-init\nnetwork:\n    ethernets:\n        eth0:\n            dhcp4: true\n            match:\n                driver: hv_netvsc\n                macaddress: 00:0d:3a:01:02:03\n            set-name: eth0\n    version: 2\n";
+        let fits = without_addresses(yaml).expect("changed");
+        assert_eq!(fits, yaml.replace("macaddress: 00:0d:3a:01:02:03", "name: \"eth0\""));
+        assert!(!names_a_machine(&fits));
+        assert_eq!(without_addresses(&fits), None);
+    }
+
+    #[test]
+    fn what_the_generator_made_of_it_is_changed_too() {
+        let text = "[Match]\nPermanentMACAddress=00:0d:3a:01:02:03\n\n[Network]\nDHCP=ipv4\nMACAddress=kept\n";
+        let path = "/run/systemd/network/10-netplan-eth0.network";
+        let wanted = "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nMACAddress=kept\n";
+        assert_eq!(generated(path, text).as_deref(), Some(wanted));
+        assert_eq!(generated(path, wanted), None);
+        let link = generated("/run/systemd/network/10-netplan-eth1.link", "[Match]\nMACAddress=1\n").expect("changed");
+        assert_eq!(link, "[Match]\nOriginalName=eth1\n");
+    }
+}
