@@ -1,0 +1,258 @@
+//! A node in a folder: a Node object on a real API server, an instance of the embedded Azure, something that answers as a kubelet does,
+//! and `kilnd watch` as a process.
+
+mod azure;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use control_plane::{ControlPlane, Identity, shared, unique};
+use kiln_node_client::{Client, Condition, Node, Place, Truth};
+use serde_json::{Value, json};
+
+pub(crate) use azure::azure;
+
+/// Minutes become seconds; a question over loopback still fits between two looks.
+const SCALE: &str = "20";
+/// As long as a loaded machine may take for anything. Nothing here waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A node in a folder.
+pub(crate) struct Watched {
+    plane: &'static ControlPlane,
+    pub(crate) name: String,
+    pub(crate) instance: u32,
+    root: tempfile::TempDir,
+    client: Arc<Client>,
+    kubelet: Kubelet,
+    watch: Option<Child>,
+}
+
+/// What answers as a kubelet does: healthy or not, and heard of in the cluster while it is.
+struct Kubelet {
+    port: u16,
+    well: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Watched {
+    /// A node with nothing in force, whose machine is this instance.
+    pub(crate) fn new(prefix: &str, instance: u32) -> Self {
+        let plane = shared();
+        let name = unique(prefix);
+        plane.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})).expect("a node");
+        let root = tempfile::tempdir().expect("a folder");
+        let certificate = root.path().join("var/lib/kubelet/pki/kubelet-client-current.pem");
+        let credential = plane.issue(&Identity::node(&name)).expect("a certificate");
+        write(&certificate, &(credential.certificate + &credential.key));
+        write(&root.path().join("etc/hostname"), &format!("{name}\n"));
+        write(&root.path().join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
+        write(&root.path().join("etc/group"), "root:x:0:\n");
+        write(&root.path().join("dmi/product_uuid"), &azure().instance(instance).vm_id);
+        let place =
+            Place { server: plane.server(), authority: plane.authority().to_owned(), certificates: vec![certificate] };
+        let client = Arc::new(Client::new(place, &name));
+        let kubelet = Kubelet::start(Arc::clone(&client));
+        Self { plane, name, instance, root, client, kubelet, watch: None }
+    }
+
+    /// A document of this number that this node is healthy with.
+    pub(crate) fn document(&self, generation: u64) -> Value {
+        json!({
+            "apiVersion": "node.kiln.dev/v1alpha1",
+            "kind": "NodeConfig",
+            "metadata": {"name": "pool", "generation": generation},
+            "spec": {
+                "cluster": {"endpoint": self.plane.server(), "certificateAuthority": self.plane.authority()},
+                "kubelet": {"version": "1.34.4", "configuration": {"healthzPort": self.kubelet.port}},
+                "health": {"withinSeconds": 60},
+                "update": {"pollSeconds": 5},
+            },
+        })
+    }
+
+    /// Puts a document in force by hand.
+    #[track_caller]
+    pub(crate) fn apply(&self, document: &Value) {
+        let file = self.root.path().join("document.json");
+        write(&file, &document.to_string());
+        let output = self.kilnd().args(["apply", "--config"]).arg(&file).output().expect("kilnd");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Gives the machine a document as user data, through ARM.
+    pub(crate) fn offer(&self, document: &Value) {
+        azure().set_user_data(self.instance, document.to_string().as_bytes());
+    }
+
+    /// Starts `kilnd watch`.
+    pub(crate) fn watch(&mut self) {
+        let journal = fs::File::create(self.journal_file()).expect("a journal");
+        let child = self.kilnd().arg("watch").stderr(journal).stdout(Stdio::null()).spawn().expect("kilnd");
+        self.watch = Some(child);
+    }
+
+    /// Sends the process a hangup.
+    pub(crate) fn hangup(&self) {
+        let child = self.watch.as_ref().expect("it watches");
+        let process = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("sent");
+    }
+
+    /// Asks it to end, and waits for that.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut child) = self.watch.take() {
+            let process = rustix::process::Pid::from_child(&child);
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+            let _ = child.wait();
+        }
+    }
+
+    /// Whether the kubelet is well from now on.
+    pub(crate) fn kubelet_is_well(&self, well: bool) {
+        self.kubelet.well.store(well, Ordering::SeqCst);
+    }
+
+    fn kilnd(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kilnd"));
+        let root = self.root.path();
+        let imds = azure().imds(&azure().instance(self.instance));
+        command
+            .arg("--root")
+            .arg(root)
+            .args(["--imds", &imds, "--time-scale", SCALE])
+            .arg("--dmi")
+            .arg(root.join("dmi"));
+        command
+    }
+
+    /// The Node object as the API server has it. Read without a process: it is read often.
+    pub(crate) fn object(&self) -> Node {
+        self.client.node().expect("the node")
+    }
+
+    /// Our condition of the Node object: status, reason and message.
+    pub(crate) fn condition(&self) -> (Truth, String, String) {
+        let ours = self.object().condition("KilnConfigured").cloned().unwrap_or_default();
+        (ours.status, ours.reason, ours.message)
+    }
+
+    /// An annotation of the Node object; empty where it is not there.
+    pub(crate) fn annotation(&self, name: &str) -> String {
+        self.object().annotations.remove(name).unwrap_or_default()
+    }
+
+    /// A label of the Node object.
+    pub(crate) fn label(&self, name: &str) -> Option<String> {
+        self.object().labels.remove(name)
+    }
+
+    /// Waits until the Node object says that a document of this number is in force and good.
+    #[track_caller]
+    pub(crate) fn wait_confirmed(&self, number: u64) {
+        self.wait(&format!("generation {number} confirmed"), |node| {
+            node.annotation("kiln.dev/node-config").starts_with(&format!("{number} "))
+                && node.condition().1 == "Confirmed"
+        });
+    }
+
+    /// Waits until something holds.
+    #[track_caller]
+    pub(crate) fn wait(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        const PAUSE: Duration = Duration::from_millis(150);
+        for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+            if holds(self) {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+        panic!("not in time: {what}\n{:?}\n{}", self.condition(), self.journal());
+    }
+
+    /// Runs `kubectl` as somebody who may do everything.
+    #[track_caller]
+    pub(crate) fn kubectl(&self, arguments: &[&str]) {
+        self.plane.run_kubectl(arguments).expect("kubectl");
+    }
+
+    /// A file of the generation in force, as JSON.
+    pub(crate) fn current(&self, file: &str) -> Value {
+        let link = fs::read_link(self.root.path().join("etc/kiln/current")).expect("a link");
+        let folder = self.root.path().join("etc/kiln/generations").join(link.file_name().expect("a name"));
+        serde_json::from_slice(&fs::read(folder.join(file)).expect("a file")).expect("json")
+    }
+
+    /// Events about the node, reason and message.
+    pub(crate) fn events(&self) -> Vec<(String, String)> {
+        let selector = format!("involvedObject.kind=Node,involvedObject.name={}", self.name);
+        let all = self.plane.get(&["events", "-n", "default", "--field-selector", &selector]).expect("events");
+        let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        all["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|event| (text(event, "reason"), text(event, "message")))
+            .collect()
+    }
+
+    /// What the process said.
+    pub(crate) fn journal(&self) -> String {
+        fs::read_to_string(self.journal_file()).unwrap_or_default()
+    }
+
+    fn journal_file(&self) -> PathBuf {
+        self.root.path().join("journal")
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.stop();
+        self.kubelet.ended.store(true, Ordering::SeqCst);
+        let _ = self.plane.run_kubectl(&["delete", "node", &self.name, "--wait=false"]);
+    }
+}
+
+impl Kubelet {
+    fn start(client: Arc<Client>) -> Self {
+        static BEAT: AtomicU64 = AtomicU64::new(1_800_000_000);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let port = listener.local_addr().expect("bound").port();
+        let (well, ended) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let answers = Arc::clone(&well);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut lines = BufReader::new(&stream).lines();
+                while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+                let status = if answers.load(Ordering::SeqCst) { "200 OK" } else { "500 Unwell" };
+                let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            }
+        });
+        let (beats, over) = (Arc::clone(&well), Arc::clone(&ended));
+        thread::spawn(move || {
+            let ready = Condition::new("Ready", Truth::True, "KubeletReady", "");
+            while !over.load(Ordering::SeqCst) {
+                if beats.load(Ordering::SeqCst)
+                    && let Ok(node) = client.node()
+                {
+                    let beat = BEAT.fetch_add(1, Ordering::SeqCst);
+                    let _ = client.set_condition(&ready, &node, &kiln_host::clock::rfc3339(Duration::from_secs(beat)));
+                }
+                thread::sleep(Duration::from_millis(400));
+            }
+        });
+        Self { port, well, ended }
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    fs::write(path, text).expect("written");
+}
