@@ -17,6 +17,7 @@ use crate::layout::{self, KUBELET_UNIT, RUNTIME_UNIT, UNITS};
 const SWAP_FILE: &str = "/var/lib/kiln/swapfile";
 
 pub(super) fn render(draft: &mut Draft<'_>) {
+    proxies(draft);
     clock(draft);
     names(draft);
     limits(draft);
@@ -25,6 +26,17 @@ pub(super) fn render(draft: &mut Draft<'_>) {
     draft.desired.late.push(Late::Swap { path: SWAP_FILE.to_owned(), mib });
     if mib > 0 {
         draft.fstab(&format!("{SWAP_FILE} none swap nofail 0 0"));
+    }
+}
+
+/// A proxy goes into files of one line each.
+fn proxies(draft: &mut Draft<'_>) {
+    let proxy = &draft.spec.os.proxy;
+    let named = [("http", &proxy.http), ("https", &proxy.https)];
+    let all = named.into_iter().chain(proxy.no_proxy.iter().map(|host| ("noProxy", host)));
+    for (name, value) in all {
+        let odd = value.contains(|c: char| c.is_control() || c.is_whitespace());
+        draft.unfit_when(odd, format!("spec.os.proxy.{name}"), "one word is needed, without spaces");
     }
 }
 

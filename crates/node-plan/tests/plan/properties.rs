@@ -99,7 +99,7 @@ fn paths(plan: &Plan) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_plan_that_was_carried_out_leaves_nothing_to_do(mut machine in machine(), a in document(), b in document()) {

@@ -52,6 +52,7 @@ fn each_reason_names_its_field() {
         (json!({"os": {"limits": {"LimitNOFILE": "1\n[Install]"}}}), "spec.os.limits[LimitNOFILE]"),
         (json!({"os": {"time": {"servers": ["a\nb"]}}}), "spec.os.time.servers"),
         (json!({"os": {"time": {"zone": "../../etc/shadow"}}}), "spec.os.time.zone"),
+        (json!({"os": {"proxy": {"noProxy": ["a\nb"]}}}), "spec.os.proxy.noProxy"),
         (json!({"cluster": {"dns": {"search": ["a b"]}}}), "spec.cluster.dns.search"),
         (json!({"platform": {"users": [{"name": "root"}]}}), "spec.platform.users[root]"),
         (json!({"platform": {"users": [{"name": "a", "shell": "sh"}]}}), "spec.platform.users[a].shell"),
