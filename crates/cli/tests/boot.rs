@@ -148,6 +148,27 @@ fn a_picture_is_drawn_and_bad_input_is_named() {
 }
 
 #[test]
+fn what_is_no_text_and_what_is_not_there_is_refused_with_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let binary: Vec<u8> = (0..=255u8).cycle().take(64 << 10).collect();
+    let file = folder.path().join("boot.bin");
+    std::fs::write(&file, &binary).expect("a file");
+    for arguments in [&["explain", "--capture"][..], &["plot", "-o", "/dev/null", "--chain"], &["blame", "--capture"]] {
+        let output = kiln(arguments, &[&file]);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("boot.bin: "), "{arguments:?}");
+    }
+    // Bytes that are no UTF-8 in a name are no reason to refuse the rest.
+    let mut capture = CAPTURE.as_bytes().to_vec();
+    capture.extend(b"\nId=\xff\xfe.service\nInactiveExitTimestampMonotonic=2000000\n");
+    std::fs::write(&file, &capture).expect("a file");
+    assert!(said(&kiln(&["explain", "--capture"], &[&file])).contains("systemd-networkd-wait-online.service took"));
+    let half = kiln(&["explain", "--capture"], &[folder.path()]);
+    assert_eq!(half.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&half.stderr).contains("manager.txt"));
+}
+
+#[test]
 fn a_pasted_chain_is_enough_to_be_explained() {
     let folder = tempfile::tempdir().expect("a folder");
     let chain =

@@ -21,7 +21,7 @@ const FAR: usize = 40;
 pub(super) fn draw(canvas: &mut Canvas, scene: &Scene<'_>, top: f64) -> f64 {
     let way_top = top + 56.0;
     let way_end = way_top + height(scene.way.len(), WAY_ROW);
-    let others_top = if scene.others.is_empty() { way_end + 12.0 } else { way_end + 56.0 };
+    let others_top = if scene.others.is_empty() { way_end + 24.0 } else { way_end + 56.0 };
     let end = others_top + height(scene.others.len(), ROW);
     // The grid first: everything else lies on it.
     grid(canvas, scene, top, end);

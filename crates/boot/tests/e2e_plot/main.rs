@@ -113,7 +113,7 @@ fn a_spoilt_picture_is_told() {
         (spoil(".s11{font-size:11px}", ".s11{font-size:6px}"), "px high"),
         (spoil("class=\"mark\"", "class=\"line\""), "0 marks"),
         (spoil("class=\"bar way\"", "class=\"bar run\""), "hops have"),
-        (spoil(".way{fill:#ea580c}", ".way{fill:#94a3b8}"), "as the rest"),
+        (spoil(".way{fill:#c2410c}", ".way{fill:#94a3b8}"), "as the rest"),
         (spoil("</svg>", "</sgv>"), "no XML"),
     ];
     let pictures: Vec<String> = spoilt.iter().map(|(svg, _)| svg.clone()).collect();

@@ -1,7 +1,9 @@
 //! A recorded boot of a real machine, and what systemd-analyze printed on it.
 
+use std::path::Path;
+
 use kiln_boot::explain::{FindingKind, explain};
-use kiln_boot::{Boot, Usec, blame, capture, chain, time};
+use kiln_boot::{Boot, Usec, blame, capture, chain, plot, time};
 
 fn boot() -> Boot {
     let text = format!("{}\n{}", include_str!("manager.txt"), include_str!("units.txt"));
@@ -23,6 +25,19 @@ fn the_chain_of_a_recorded_boot_is_the_one_that_was_printed_on_it() {
     for line in both {
         assert!(ours.lines().any(|ours| ours.trim() == line), "{line}");
     }
+}
+
+/// `KILN_BLESS=1` draws it anew.
+#[test]
+fn the_picture_of_the_guide_is_the_one_that_is_drawn() {
+    let boot = boot();
+    let drawn = plot::plot(&boot, &explain(&boot, "multi-user.target").expect("an explanation"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images/boot.svg");
+    if std::env::var_os("KILN_BLESS").is_some() {
+        std::fs::write(&path, &drawn).expect("the picture is written");
+    }
+    let have = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(have == drawn, "{} is out of date: run the test with KILN_BLESS=1 and look at it", path.display());
 }
 
 #[test]
