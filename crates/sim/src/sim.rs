@@ -1,5 +1,6 @@
 //! The embedded Azure as one object: requests in, answers out, one at a time.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,6 +10,7 @@ use http::header::HOST;
 use http::{Request, Response};
 use jiff::{SignedDuration, Timestamp};
 use kiln_keep::{Ids, Journal, JournalError};
+use serde_json::Value;
 
 use crate::arm::throttle::Throttle;
 use crate::clock::{Clock, Speed};
@@ -208,6 +210,13 @@ impl Sim {
     /// All machines as they are now.
     pub fn machines(&self) -> Vec<MachineView> {
         machines::of(&self.turn().world)
+    }
+
+    /// Every resource by its id, with the body that was last written: more than any client may read.
+    pub fn stored(&self) -> BTreeMap<String, Value> {
+        let state = self.turn();
+        let all = state.world.resources.iter().map(|(_, resource)| resource);
+        all.map(|resource| (resource.id.to_string(), Value::Object(resource.body.clone()))).collect()
     }
 
     /// The world's file, with all defaults filled in.

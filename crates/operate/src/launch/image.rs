@@ -8,6 +8,12 @@ use kiln_cloud::{PublishedVersion, Shelves};
 /// The generation of machines that is made: every size that is sold today has it.
 const GENERATION: u8 = 2;
 
+/// The place of AKS's galleries in a subscription, where it stands for a gallery's name.
+const SHARED: &str = "shared";
+
+/// What said so, when nobody was asked.
+const BELIEVED: &str = "an earlier list that is still believed";
+
 /// An image that was chosen, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
@@ -103,34 +109,47 @@ async fn by_family<S: Shelves>(
     let arch = inputs.arch()?;
     let definitions: Vec<&str> =
         family.definitions(fips, trusted).iter().filter(|one| one.arch == arch).map(|one| one.name).collect();
-    let place = if subscription.is_some() { "shared" } else { community };
-    let asked: Vec<&str> = definitions.iter().copied().chain([place, location]).collect();
-    let key = Cache::key(&asked, inputs.text("kubernetesVersion"));
-    let (versions, call) = if let Some(known) = cache.get(&key, now) {
-        (known.to_vec(), "an earlier list that is still believed".to_owned())
-    } else {
-        let (versions, call) = if subscription.is_some() {
-            let seen = shelves.node_image_versions(location).await.map_err(ChooseError::Cloud)?;
-            (seen.value.into_iter().map(listed).collect::<Vec<_>>(), seen.call)
-        } else {
-            let (mut versions, mut calls) = (Vec::new(), Vec::new());
-            for name in &definitions {
-                let seen = shelves.community_versions(location, community, name).await.map_err(ChooseError::Cloud)?;
-                versions.extend(seen.value.into_iter().map(listed));
-                calls.push(seen.call);
-            }
-            (versions, calls.join(", "))
-        };
-        // An empty answer is not worth believing for days.
-        if !versions.is_empty() {
-            cache.put(key, now, versions.clone());
-        }
-        (versions, call)
+    let place = if subscription.is_some() { SHARED } else { community };
+    let question: Vec<&str> = definitions.iter().copied().chain([place, location]).collect();
+    let key = Cache::key(&question, inputs.text("kubernetesVersion"));
+    let believed = cache.get(&key, now).map(<[Listed]>::to_vec);
+    let asked = if believed.is_some() { Vec::new() } else { ask(shelves, inputs, &definitions, place).await? };
+    let versions =
+        believed.clone().unwrap_or_else(|| asked.iter().flat_map(|(versions, _)| versions.clone()).collect());
+    // An empty answer is not worth believing for days.
+    if believed.is_none() && !versions.is_empty() {
+        cache.put(key, now, versions.clone());
+    }
+    let calls = |of: Option<&str>| {
+        let asked =
+            asked.iter().filter(|(listed, _)| of.is_none_or(|name| listed.iter().any(|one| one.definition == name)));
+        let calls: Vec<&str> = asked.map(|(_, call)| call.as_str()).collect();
+        if calls.is_empty() { BELIEVED.to_owned() } else { calls.join(", ") }
     };
     match images::choose(family, (fips, trusted), (arch, GENERATION), subscription, &versions) {
-        Ok(id) => Ok(Chosen { id: id.to_string(), by: call }),
-        Err(source) => Err(ChooseError::None { source, call }),
+        Ok(id) => Ok(Chosen { by: calls(Some(&id.definition)), id: id.to_string() }),
+        Err(source) => Err(ChooseError::None { source, call: calls(None) }),
     }
+}
+
+/// Lists of versions, each with its call.
+async fn ask<S: Shelves>(
+    shelves: &S,
+    inputs: &Resolved,
+    definitions: &[&str],
+    place: &str,
+) -> Result<Vec<(Vec<Listed>, String)>, ChooseError<S::Error>> {
+    let location = inputs.text("location");
+    if place == SHARED {
+        let seen = shelves.node_image_versions(location).await.map_err(ChooseError::Cloud)?;
+        return Ok(vec![(seen.value.into_iter().map(listed).collect(), seen.call)]);
+    }
+    let mut lists = Vec::new();
+    for name in definitions {
+        let seen = shelves.community_versions(location, place, name).await.map_err(ChooseError::Cloud)?;
+        lists.push((seen.value.into_iter().map(listed).collect(), seen.call));
+    }
+    Ok(lists)
 }
 
 /// Whether an id names one version.
