@@ -40,6 +40,6 @@ pub use image::{ExecPlugin, Image};
 pub use inspection::{Ancestor, DiskUse, FirstBootUnit, Inspection, Place, SecretPlace};
 pub use join::{BadCredential, Credential};
 pub use manifest::{Before, Foreign, Manifest};
-pub use observed::{Observed, Questions, Seen};
+pub use observed::{Against, Observed, Questions, Seen};
 pub use plan::{Ask, Plan, Step, Verdict};
 pub use state::{Generation, Offer, Refusal, Return, State, Trial};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::artifact::{Artifact, Content, Owner};
+use crate::custom_data::sha256_hex;
 use crate::desired::{Account, Desired, Late};
 use crate::layout;
 use crate::manifest::Manifest;
@@ -99,24 +100,34 @@ impl Questions {
     }
 }
 
+/// What a file is compared with besides what it should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Against<'a> {
+    /// The hash of what kiln wrote there last.
+    pub last: Option<&'a str>,
+    /// Whether the node has joined. Then it does not look at what it joined with again, and another credential is no reason to write.
+    pub joined: bool,
+}
+
 impl Seen {
-    /// Whether a file is as it should be. `last` is the hash of what kiln wrote there last.
-    pub fn is(&self, artifact: &Artifact, last: Option<&str>) -> bool {
+    /// Whether a file is as it should be.
+    pub fn is(&self, artifact: &Artifact, against: Against<'_>) -> bool {
         let attributes = match self {
             Self::File { mode, owner, .. } => mode & 0o7777 == artifact.mode && *owner == artifact.owner,
             _ => true,
         };
-        attributes && self.holds(artifact, last)
+        attributes && self.holds(artifact, against)
     }
 
-    /// Whether a file has the content that it should have. A secret is not compared: whoever has joined does not look at it again, and
-    /// a new one is no reason to write.
-    pub fn holds(&self, artifact: &Artifact, last: Option<&str>) -> bool {
+    /// Whether a file has the content that it should have.
+    pub fn holds(&self, artifact: &Artifact, against: Against<'_>) -> bool {
         match (self, &artifact.content) {
             (Self::Link { target }, Content::Link(wanted)) => target == wanted,
-            (Self::File { sha256, .. }, content @ Content::Bytes(_)) => content.sha256().as_ref() == Some(sha256),
-            (Self::File { .. }, content @ Content::Seed(_)) => content.sha256().as_deref() == last,
-            (Self::File { .. }, Content::Secret(_)) => true,
+            (Self::File { sha256, .. }, Content::Bytes(bytes)) => *sha256 == sha256_hex(bytes),
+            (Self::File { .. }, content @ Content::Seed(_)) => content.sha256().as_deref() == against.last,
+            (Self::File { sha256, .. }, Content::Secret(bytes)) => {
+                against.joined || *sha256 == sha256_hex(bytes.expose())
+            }
             _ => false,
         }
     }

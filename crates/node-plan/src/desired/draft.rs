@@ -18,7 +18,7 @@ pub(super) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     pub(super) fn new(config: &'a NodeConfig, facts: &'a Facts) -> Self {
-        let desired = Desired { unknown: config.unknown_fields(), ..Desired::default() };
+        let desired = Desired { unknown: config.unknown_fields(), joined: facts.joined, ..Desired::default() };
         Self { spec: &config.spec, facts, desired, unfit: Vec::new() }
     }
 

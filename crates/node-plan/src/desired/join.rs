@@ -24,11 +24,13 @@ pub(super) fn render(draft: &mut Draft<'_>) {
                     bootstrap(draft, &json!({"token": token}));
                 }
                 Credential::Kubeconfig(bytes) => {
-                    draft.file(Artifact::secret(layout::BOOTSTRAP_KUBECONFIG, bytes.clone()));
+                    let file = Artifact::secret(layout::BOOTSTRAP_KUBECONFIG, bytes.clone());
+                    draft.file(file.restarts(layout::KUBELET_UNIT));
                 }
                 Credential::ClientCertificate(pem) => {
                     certificate = current(layout::GIVEN_CERTIFICATE);
-                    draft.file(Artifact::secret(layout::GIVEN_CERTIFICATE, pem.clone()));
+                    let file = Artifact::secret(layout::GIVEN_CERTIFICATE, pem.clone());
+                    draft.file(file.restarts(layout::KUBELET_UNIT));
                 }
             }
         }
@@ -43,7 +45,7 @@ pub(super) fn render(draft: &mut Draft<'_>) {
 
 fn bootstrap(draft: &mut Draft<'_>, user: &Value) {
     let text = kubeconfig(draft, user);
-    draft.file(Artifact::secret(layout::BOOTSTRAP_KUBECONFIG, SecretBytes::new(text)));
+    draft.file(Artifact::secret(layout::BOOTSTRAP_KUBECONFIG, SecretBytes::new(text)).restarts(layout::KUBELET_UNIT));
 }
 
 fn nothing_found(draft: &mut Draft<'_>) {

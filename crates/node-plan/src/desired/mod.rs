@@ -43,6 +43,8 @@ pub struct Desired {
     pub kernel_arguments: Vec<String>,
     /// Whether the node tells the platform that it has started.
     pub report_ready: bool,
+    /// Whether the node has joined already.
+    pub joined: bool,
     /// Fields that this version does not know. They are kept and do nothing.
     pub unknown: Vec<String>,
 }

@@ -11,7 +11,7 @@ use crate::block::compose;
 use crate::desired::{Desired, Late, Setting};
 use crate::layout::{KUBELET_UNIT, MODULES_UNIT, RUNTIME_UNIT, current};
 use crate::manifest::Before;
-use crate::observed::{Observed, Seen};
+use crate::observed::{Against, Observed, Seen};
 
 /// What a unit that cannot be started is a link to.
 const NOWHERE: &str = "/dev/null";
@@ -25,7 +25,8 @@ pub(super) fn steps(
     effect: Effect,
 ) -> (Vec<Step>, Vec<Step>) {
     let first = in_force.is_none();
-    let mut work = Work::default();
+    // What is in a folder at a first boot may be the donor's, whose credential would look like ours.
+    let mut work = Work { generation: first, ..Work::default() };
     work.generation(desired, observed);
     work.outside(desired, observed);
     work.blocks(desired, observed);
@@ -64,9 +65,11 @@ impl Work {
         let manifest = observed.manifest.as_ref();
         for file in &desired.files {
             let last = manifest.and_then(|manifest| manifest.files.get(&file.path)?.as_deref());
+            let against = Against { last, joined: desired.joined };
             let seen = observed.seen(&current(&file.path));
-            self.generation |= !seen.is(file, last);
-            if !seen.holds(file, last) {
+            self.generation |= !seen.is(file, against);
+            let unread = desired.joined && matches!(file.content, Content::Secret(_));
+            if !unread && !seen.holds(file, against) {
                 hear(&mut self.affected, &file.affects);
             }
         }
@@ -80,7 +83,7 @@ impl Work {
         for file in desired.outside() {
             let unit = units.contains(file.path.as_str());
             let seen = observed.seen(&file.path);
-            if seen.is(file, None) {
+            if seen.is(file, Against::default()) {
                 // It is remembered from now on, so that it is put back one day.
                 self.generation |= remembered(&file.path).is_none();
                 continue;
@@ -95,7 +98,7 @@ impl Work {
                 self.stop.extend(unit_of(&file.path).map(|unit| Step::Stop { unit: unit.to_owned() }));
             }
             // Nobody reads a file again because another may read it.
-            let affects = if seen.holds(file, None) { &[][..] } else { &file.affects };
+            let affects = if seen.holds(file, Against::default()) { &[][..] } else { &file.affects };
             self.put(unit, Step::Put(file.clone()), affects);
         }
         let wanted: BTreeSet<&str> = desired.outside().map(|file| file.path.as_str()).collect();

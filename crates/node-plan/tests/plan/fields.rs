@@ -194,7 +194,11 @@ fn rows() -> Vec<(&'static str, Value, Value)> {
 fn machine() -> Facts {
     let kubelets = ["1.33.7", "1.33.8"].map(|version| (version.to_owned(), format!("/opt/kubelet-{version}")));
     let runtimes = ["1.7.27", "2.1.0"].map(|version| (version.to_owned(), format!("/opt/containerd-{version}")));
-    Facts { image: Image { kubelets: kubelets.into(), runtimes: runtimes.into(), ..Image::default() }, ..facts() }
+    Facts {
+        image: Image { kubelets: kubelets.into(), runtimes: runtimes.into(), ..Image::default() },
+        joined: true,
+        ..facts()
+    }
 }
 
 /// What is desired, but for the document itself.

@@ -3,7 +3,7 @@
 use kiln_node_plan::{Credential, Desired, ExecPlugin, Facts, Image, SecretBytes, layout};
 use serde_json::{Value, json};
 
-use crate::support::{config, facts};
+use crate::support::{Machine, config, facts};
 
 fn render(over: Value, credential: Option<&str>) -> Desired {
     let credential = credential.map(|text| Credential::parse(&SecretBytes::new(text)).expect("a credential"));
@@ -75,6 +75,35 @@ fn the_credential_is_kept_for_the_next_generation() {
     let from = json!({"credentialFrom": {"kind": "file", "name": "/t"}});
     let desired = render(from.clone(), Some("abcdef.0123456789abcdef"));
     let kept = SecretBytes::new(desired.file(layout::CREDENTIAL).expect("kept").content.expose());
-    let again = Facts { credential: Credential::parse(&kept).ok(), joined: true, ..facts() };
+    let again = Facts { credential: Credential::parse(&kept).ok(), ..facts() };
     assert_eq!(Desired::of(&config(from), &again).expect("fits"), desired);
+}
+
+#[test]
+fn a_new_credential_counts_until_the_node_has_joined() {
+    let wanted = config(json!({"credentialFrom": {"kind": "file", "name": "/t"}}));
+    let token = |text: &str| Credential::parse(&SecretBytes::new(text)).ok();
+    let old = Facts { credential: token("abcdef.0123456789abcdef"), ..facts() };
+    let mut machine = Machine { facts: old, ..Machine::default() };
+    machine.apply(None, &wanted);
+    assert!(machine.plan(Some(&wanted), &wanted).is_empty());
+
+    machine.facts.credential = token("ghijkl.0123456789abcdef");
+    let steps: Vec<String> = machine.plan(Some(&wanted), &wanted).steps.iter().map(ToString::to_string).collect();
+    assert_eq!(steps, ["write the generation", "turn to the generation", "restart kubelet.service"]);
+
+    machine.facts.joined = true;
+    assert!(machine.plan(Some(&wanted), &wanted).is_empty(), "a token that rotates is no change");
+}
+
+#[test]
+fn a_clone_with_its_donors_document_writes_its_own_credential() {
+    let wanted = config(json!({"credentialFrom": {"kind": "file", "name": "/t"}}));
+    let token = |text: &str| Credential::parse(&SecretBytes::new(text)).ok();
+    let mut machine =
+        Machine { facts: Facts { credential: token("abcdef.0123456789abcdef"), ..facts() }, ..Machine::default() };
+    machine.apply(None, &wanted);
+    machine.facts.credential = token("ghijkl.0123456789abcdef");
+    machine.apply(None, &wanted);
+    assert!(machine.text("/etc/kiln/current/bootstrap-kubeconfig").contains("ghijkl"));
 }

@@ -144,7 +144,7 @@ fn check(desired: &Desired) -> Result<(), TestCaseError> {
                 prop_assert_eq!(text.lines().count(), 2, "{:?}", text);
             }
             "/etc/default/grub.d/90-kiln.cfg" => {
-                prop_assert_eq!(text.matches(['$', '`', '"']).count(), 3, "{:?}", text)
+                prop_assert_eq!(text.matches(['$', '`', '"']).count(), 3, "{:?}", text);
             }
             _ => {}
         }
