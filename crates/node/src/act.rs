@@ -51,15 +51,36 @@ impl Way {
 
     /// Everything after that, up to what waits for the kubelet.
     pub fn go(&self, node: &Node, pace: Pace) -> Result<(), ActError> {
+        self.walk(node, pace, |error| Err(error))
+    }
+
+    /// The same on the way back: a service that does not come up is no reason to leave files half way. Says which did not.
+    pub fn go_back(&self, node: &Node) -> Result<Vec<ServiceError>, ActError> {
+        let mut down = Vec::new();
+        self.walk(node, Pace::Live, |error| match error {
+            ActError::Service(service) => {
+                down.push(service);
+                Ok(())
+            }
+            error => Err(error),
+        })?;
+        Ok(down)
+    }
+
+    fn walk(
+        &self,
+        node: &Node,
+        pace: Pace,
+        mut on_error: impl FnMut(ActError) -> Result<(), ActError>,
+    ) -> Result<(), ActError> {
         let todo: Vec<&Step> =
             self.plan.steps.iter().filter(|step| !is_preparation(step) && self.belongs(step, pace)).collect();
         let mut rest = todo.as_slice();
         while let Some(first) = rest.first() {
             // Neighbouring files are prepared together, so that a full disk is found before the first of them changes.
-            let files: Vec<&Artifact> =
-                rest.iter().map_while(|step| if let Step::Put(file) = step { Some(file) } else { None }).collect();
+            let files: Vec<&Artifact> = rest.iter().map_while(|step| file_of(step)).collect();
             if files.is_empty() {
-                node.journal.step(&first.to_string(), || self.step(node, first, pace))?;
+                node.journal.step(&first.to_string(), || self.step(node, first, pace)).or_else(&mut on_error)?;
                 rest = &rest[1..];
             } else {
                 let name = if files.len() == 1 { first.to_string() } else { format!("write {} files", files.len()) };
@@ -138,6 +159,10 @@ impl Way {
         }
         Ok(())
     }
+}
+
+fn file_of(step: &Step) -> Option<&Artifact> {
+    if let Step::Put(file) = step { Some(file) } else { None }
 }
 
 fn is_preparation(step: &Step) -> bool {

@@ -240,11 +240,13 @@ impl From<kiln_host::Error> for NotThere {
     }
 }
 
-/// Goes to a document whose folder is there, whatever it costs.
+/// Goes to a document whose folder is there, whatever it costs. A service that does not come up is said; the files are right then.
 pub fn go_to(node: &Node, state: &State, config: &NodeConfig, folder: &str) -> Result<(), NotThere> {
     let way = Way::to(node, state, config, folder, Pace::Live)?;
     way.prepare(node, Pace::Live)?;
-    way.go(node, Pace::Live)?;
+    for down in way.go_back(node)? {
+        node.journal.warn(down.to_string());
+    }
     if let Err(error) = way.finish(node) {
         node.journal.warn(format!("not everything that could wait was done: {error}"));
     }

@@ -137,7 +137,6 @@ fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBoot
         node.journal.warn(format!("the next start is a first boot again: {error}"));
     }
     prune(node, &state);
-    report_ready(node, &offered, chance);
     let mut status = Status::of("boot", Outcome::Applied, &state);
     status.pending = way.plan.asks.iter().map(ToString::to_string).collect();
     Ok(status)
@@ -226,16 +225,4 @@ fn platform(node: &Node, offered: &Offered, ovf: &OvfEnv) -> Result<(), ActError
         }
     }
     Ok(())
-}
-
-/// Tells the platform that the machine has started, where the document asks for that.
-fn report_ready(node: &Node, offered: &Offered, chance: u64) {
-    if offered.config.spec.platform.report_ready == Some(true) {
-        let told = node.journal.step("report ready to the platform", || {
-            kiln_guest::report_ready(&node.endpoints, Rules::WIRE, &node.wait, chance)
-        });
-        if let Err(error) = told {
-            node.journal.warn(format!("the platform was not told that the machine has started: {error}"));
-        }
-    }
 }

@@ -9,6 +9,9 @@ use crate::status::StepTime;
 /// Microseconds since the machine started, time in suspension included.
 pub type Usec = u64;
 
+/// How many steps are remembered. A program that runs for months and reports seldom must not grow; no command has as many.
+const REMEMBERED: usize = 256;
+
 /// How loud a line is, in the numbers of syslog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
@@ -55,12 +58,11 @@ impl Journal {
                 self.line(Level::Error, &format!("{name}: failed after {}: {causes}", milliseconds(took)));
             }
         }
-        self.steps.borrow_mut().push(StepTime {
-            name: name.to_owned(),
-            started_usec: started,
-            took_usec: took,
-            ok: result.is_ok(),
-        });
+        let mut steps = self.steps.borrow_mut();
+        if steps.len() >= REMEMBERED {
+            steps.remove(0);
+        }
+        steps.push(StepTime { name: name.to_owned(), started_usec: started, took_usec: took, ok: result.is_ok() });
         result
     }
 
@@ -73,9 +75,12 @@ impl Journal {
     pub fn warn(&self, line: impl Into<String>) {
         let line = line.into();
         // What is looked at twice is said once.
-        if !self.warnings.borrow().contains(&line) {
+        let mut warnings = self.warnings.borrow_mut();
+        if !warnings.contains(&line) {
             self.line(Level::Warning, &line);
-            self.warnings.borrow_mut().push(line);
+            warnings.push(line);
+            let excess = warnings.len().saturating_sub(REMEMBERED);
+            warnings.drain(..excess);
         }
     }
 

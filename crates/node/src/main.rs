@@ -26,43 +26,34 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Ending {
     let output = args.output;
+    let done = |text: &str| Ending { code: commands::DONE, text: text.to_owned() };
     match &args.command {
-        Command::Help => return Ending { code: commands::DONE, text: HELP.to_owned() },
-        Command::Version => {
-            return Ending {
-                code: commands::DONE,
-                text: concat!("kilnd ", env!("CARGO_PKG_VERSION"), "\n").to_owned(),
-            };
-        }
-        Command::ConfigCheck { file } => return commands::config_check(file, output),
-        _ => {}
+        Command::Help => done(HELP),
+        Command::Version => done(concat!("kilnd ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::ConfigCheck { file } => commands::config_check(file, output),
+        Command::Apply { config, force } => on(args, |node| commands::apply(node, config, *force, output)),
+        Command::Plan { config } => on(args, |node| commands::plan(node, config, output)),
+        Command::Boot => on(args, |node| commands::boot(node, output)),
+        Command::Rollback { to } => on(args, |node| commands::rollback(node, *to, output)),
+        Command::Status => on(args, |node| commands::status(node, output)),
+        Command::Identity => on(args, |node| kilnd::identity::run(node, output)),
+        Command::Inspect => on(args, |node| kilnd::inspect::run(node, output)),
+        Command::Seal { yes, check } => on(args, |node| kilnd::seal::run(node, *yes, *check, output)),
+        Command::Watch => on(args, |node| match kilnd::watch::run(node) {
+            Ok(()) => done(""),
+            Err(error) => failed(&format!("signals cannot be listened to: {error}")),
+        }),
     }
-    let node = match Node::open(&args.places) {
-        Ok(node) => node,
-        Err(error) => {
-            eprintln!("kilnd: {}", kilnd::journal::chain(&error).join(": "));
-            return Ending { code: commands::FAILED, text: String::new() };
-        }
-    };
-    match &args.command {
-        Command::Apply { config, force } => commands::apply(&node, config, *force, output),
-        Command::Plan { config } => commands::plan(&node, config, output),
-        Command::Boot => commands::boot(&node, output),
-        Command::Rollback { to } => commands::rollback(&node, *to, output),
-        Command::Status => commands::status(&node, output),
-        Command::Identity => kilnd::identity::run(&node, output),
-        Command::Inspect => kilnd::inspect::run(&node, output),
-        Command::Seal { yes, check } => kilnd::seal::run(&node, *yes, *check, output),
-        Command::Watch => match kilnd::watch::run(&node) {
-            Ok(()) => Ending { code: commands::DONE, text: String::new() },
-            Err(error) => {
-                eprintln!("kilnd: signals cannot be listened to: {error}");
-                Ending { code: commands::FAILED, text: String::new() }
-            }
-        },
-        other => {
-            eprintln!("kilnd: {other:?} is not in this build");
-            Ending { code: commands::FAILED, text: String::new() }
-        }
+}
+
+fn on(args: &Args, command: impl FnOnce(&Node) -> Ending) -> Ending {
+    match Node::open(&args.places) {
+        Ok(node) => command(&node),
+        Err(error) => failed(&kilnd::journal::chain(&error).join(": ")),
     }
+}
+
+fn failed(why: &str) -> Ending {
+    eprintln!("kilnd: {why}");
+    Ending { code: commands::FAILED, text: String::new() }
 }

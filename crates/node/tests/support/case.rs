@@ -28,7 +28,7 @@ pub(crate) fn names() -> Vec<String> {
 /// Runs a case and compares.
 pub(crate) fn check(name: &str) {
     let case = folder().join(name).canonicalize().unwrap_or_else(|error| panic!("tests/node/{name}: {error}"));
-    let root = tempfile::tempdir().expect("a folder");
+    let root = super::world::folder();
     let root = root.path();
     if case.join("root").is_dir() {
         copy(&case.join("root"), root);

@@ -26,6 +26,13 @@ const IMAGE: [(&str, &str); 8] = [
     ("dmi/product_uuid", MACHINE),
 ];
 
+/// A folder that is gone at the end, in memory where there is room for that: thousands of files are made durable here.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.or_else(|_| tempfile::tempdir()).expect("a folder")
+}
+
 /// Lays out an image.
 pub(crate) fn image(root: &Path) {
     for (path, content) in IMAGE {
@@ -91,7 +98,8 @@ fn walk(root: &Path, folder: &Path, all: &mut BTreeMap<String, String>) {
 /// Accounts without their numbers: one that is made in two attempts gets the number that is free then.
 fn without_numbers(passwd: &str) -> String {
     let line = |line: &str| {
-        let words: Vec<&str> = line.split(':').enumerate().filter(|(index, _)| *index != 2).map(|(_, word)| word).collect();
+        let words: Vec<&str> =
+            line.split(':').enumerate().filter(|(index, _)| *index != 2).map(|(_, word)| word).collect();
         words.join(":")
     };
     passwd.lines().map(line).collect::<Vec<_>>().join("\n")
