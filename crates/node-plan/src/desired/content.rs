@@ -13,14 +13,29 @@ use crate::layout::UNITS;
 const CLOSED: [&str; 8] =
     ["/dev", "/etc/kiln", "/proc", "/run/kiln", "/sys", "/usr/lib/kiln", "/var/lib/kiln", "/var/lib/kubelet/pki"];
 
+/// Files that other fields are for.
+const OTHERS: [(&str, &str); 10] = [
+    ("/etc/group", "spec.platform.users"),
+    ("/etc/gshadow", "spec.platform.users"),
+    ("/etc/hostname", "spec.platform.hostName"),
+    ("/etc/machine-id", "the machine itself"),
+    ("/etc/passwd", "spec.platform.users"),
+    ("/etc/shadow", "spec.platform.users"),
+    (UNITS, "spec.units"),
+    ("/lib/systemd/system", "spec.units"),
+    ("/run/systemd", "spec.units"),
+    ("/usr/lib/systemd/system", "spec.units"),
+];
+
 pub(super) fn render(draft: &mut Draft<'_>) {
     for file in &draft.spec.files {
+        let field = format!("spec.files[{}]", file.path);
         if CLOSED.iter().any(|closed| is_below(&file.path, closed)) {
-            draft.unfit(format!("spec.files[{}]", file.path), "no document writes there");
+            draft.unfit(field, "no document writes there");
         } else if draft.desired.blocks.iter().any(|block| block.path == file.path) {
-            draft.unfit(format!("spec.files[{}]", file.path), "others write this file too; kiln keeps a part of it");
-        } else if is_below(&file.path, UNITS) {
-            draft.unfit(format!("spec.files[{}]", file.path), "a unit is a matter of spec.units");
+            draft.unfit(field, "others write this file too; kiln keeps a part of it");
+        } else if let Some((_, other)) = OTHERS.iter().find(|(other, _)| is_below(&file.path, other)) {
+            draft.unfit(field, format!("this is a matter of {other}"));
         } else {
             draft.elsewhere(artifact(file));
         }

@@ -65,6 +65,11 @@ fn each_reason_names_its_field() {
         (json!({"files": [{"path": "/etc/kiln/current/kubelet.json"}]}), "spec.files[/etc/kiln/current/kubelet.json]"),
         (json!({"files": [{"path": "/var/lib/kubelet/pki/x"}]}), "spec.files[/var/lib/kubelet/pki/x]"),
         (json!({"files": [{"path": "/etc/systemd/system/x.service"}]}), "spec.files[/etc/systemd/system/x.service]"),
+        (json!({"files": [{"path": "/etc/shadow"}]}), "spec.files[/etc/shadow]"),
+        (
+            json!({"files": [{"path": "/usr/lib/systemd/system/x.service"}]}),
+            "spec.files[/usr/lib/systemd/system/x.service]",
+        ),
         (json!({"files": [{"path": "/etc/fstab", "content": "x"}]}), "spec.files[/etc/fstab]"),
         (
             json!({"files": [{"path": "/etc/sysctl.d/90-kiln.conf"}], "os": {"sysctl": {"vm.swappiness": "1"}}}),
