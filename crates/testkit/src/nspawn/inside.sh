@@ -5,8 +5,8 @@ root=$1
 name=$2
 shift 2
 mount -t proc proc /proc
-# systemd-nspawn keeps its books in /run; the machine's disk is there too, so that nothing of it outlives this namespace.
-mount -t tmpfs -o mode=0755 tmpfs /run
+# Small numbers of files leave room for the layer's own, see below. systemd-nspawn keeps its books in /run; the machine's disk is there too, so that nothing of it outlives this namespace.
+mount -t tmpfs -o mode=0755,inode32 tmpfs /run
 cd /run
 mkdir disk work tree binds hardware
 ip link set lo up
@@ -27,7 +27,8 @@ echo ready
 while read -r word; do
     case $word in
     mount)
-        mount -t overlay overlay -o "lowerdir=$root,upperdir=/run/disk,workdir=/run/work" tree
+        # With one device number for all files, as a disk has; whoever looks for mounts by it would find one in every file otherwise.
+        mount -t overlay overlay -o "lowerdir=$root,upperdir=/run/disk,workdir=/run/work,xino=on" tree
         echo mounted
         ;;
     boot)
