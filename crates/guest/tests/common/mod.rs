@@ -57,7 +57,10 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn new(answer: impl Fn(&Asked, usize) -> Answer + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        Self::on(TcpListener::bind("127.0.0.1:0").expect("loopback"), answer)
+    }
+
+    pub(crate) fn on(listener: TcpListener, answer: impl Fn(&Asked, usize) -> Answer + Send + 'static) -> Self {
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let asked = Arc::<Mutex<Vec<Asked>>>::default();
         let kept = Arc::clone(&asked);
