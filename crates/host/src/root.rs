@@ -2,6 +2,7 @@
 
 pub(crate) mod observe;
 pub(crate) mod remove;
+mod resolve;
 pub(crate) mod tree;
 pub(crate) mod write;
 
@@ -212,13 +213,15 @@ impl Root {
     pub(crate) fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { "/" } else { path };
         if self.is_host {
-            // The kernel's own root: nothing leads out of it, and a kernel before 5.6 has no openat2.
+            // The kernel's own root: nothing leads out of it.
             return rustix::fs::openat(&*self.folder, path, flags, Mode::empty());
         }
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..AGAIN {
-            match rustix::fs::openat2(&*self.folder, path, flags, Mode::empty(), resolve) {
+            match rustix::fs::openat2(&*self.folder, path, flags, Mode::empty(), inside) {
                 Err(Errno::AGAIN) => {}
+                // A kernel before 5.6, or a sandbox that does not know the call.
+                Err(Errno::NOSYS | Errno::PERM) => return resolve::open_in(&*self.folder, path, flags),
                 done => return done,
             }
         }

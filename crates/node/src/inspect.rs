@@ -4,6 +4,7 @@ pub mod bolt;
 mod images;
 mod packages;
 mod places;
+mod rpm;
 mod secrets;
 
 use kiln_guest::OvfEnv;

@@ -6,7 +6,7 @@ use kiln_node_plan::{JoinCredential, TokenId};
 use serde_json::Value;
 
 /// Where a kubelet's first credential is: ours, AKS Engine's and AKS', kubeadm's.
-const FIRST: [&str; 2] = ["/var/lib/kubelet/bootstrap-kubeconfig", "/etc/kubernetes/bootstrap-kubelet.conf"];
+pub(super) const FIRST: [&str; 2] = ["/var/lib/kubelet/bootstrap-kubeconfig", "/etc/kubernetes/bootstrap-kubelet.conf"];
 /// Where its lasting one is.
 const LASTING: [&str; 3] =
     ["/var/lib/kubelet/kubeconfig", "/etc/kubernetes/kubelet.conf", "/etc/kubernetes/kubeconfig"];
@@ -41,6 +41,19 @@ pub fn credential(root: &Root) -> Result<Option<JoinCredential>, kiln_host::Erro
         }
     }
     Ok((!seen.is_empty()).then(|| JoinCredential::Unknown { why: seen.join("; ") }))
+}
+
+/// Kubeconfigs that name the certificate which kubelet got for one node. Without a first credential beside them they lead nowhere.
+pub(super) fn own(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+    let mut all = Vec::new();
+    for path in LASTING {
+        let bytes = root.read_if_there(path)?.unwrap_or_default();
+        let certificate = user(&String::from_utf8_lossy(&bytes)).certificate;
+        if certificate.is_some_and(|file| file.starts_with(OWN)) {
+            all.push(path.to_owned());
+        }
+    }
+    Ok(all)
 }
 
 fn kind(path: &str, user: &User) -> Result<JoinCredential, &'static str> {

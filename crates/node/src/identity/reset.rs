@@ -1,7 +1,7 @@
 //! A clone gets rid of its donor's identity: everything of the list, first looked at as a whole, then taken away, then made anew.
 
 use kiln_host::{Durability, Found, Kind, Root, Systemd, clock};
-use kiln_node_plan::layout::{GENERATIONS, STATE};
+use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, GENERATIONS, STATE};
 use kiln_node_plan::{JoinCredential, KeepOrDrop, RefuseReason, Treatment, clone_credential};
 
 use super::fresh::{self, HOST_NAME, Had, INITIATOR, MACHINE_ID};
@@ -73,8 +73,7 @@ pub fn clean(root: &Root, replaced: &[&str], mut say: impl FnMut(&str)) -> Resul
         root.refuse_mounts(path)?;
     }
     for path in &doomed {
-        remove(root, path)?;
-        say(&format!("removed {path}"));
+        say(&format!("{} {path}", remove(root, path)?));
     }
     // What the donor remembers of its documents is not ours; what they changed on the disk still is.
     root.remove(STATE, Durability::Later)?;
@@ -82,11 +81,10 @@ pub fn clean(root: &Root, replaced: &[&str], mut say: impl FnMut(&str)) -> Resul
 }
 
 /// A folder stays, empty: its owner and mode were given by a package, and journald writes to disk only where its folder is.
-fn remove(root: &Root, path: &str) -> Result<(), kiln_host::Error> {
+fn remove(root: &Root, path: &str) -> Result<&'static str, kiln_host::Error> {
     match root.kind(path)? {
-        None => Ok(()),
-        Some(Kind::Folder) => root.clear_folder(path).map(drop),
-        Some(_) => root.remove(path, Durability::Later).map(drop),
+        Some(Kind::Folder) => root.clear_folder(path).map(|_| "emptied"),
+        _ => root.remove(path, Durability::Later).map(|_| "removed"),
     }
 }
 
@@ -107,19 +105,22 @@ fn fate(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String
     }
 }
 
-/// Files that hold the donor's token: the kubelet's, and the secret ones of kiln's own generations.
+/// Files that hold the donor's token: the secret ones of kiln's own generations, and the kubelet's. What the kind of the credential is told
+/// by comes last, so that whoever is cut off sees it again.
 fn tokens(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
-    let mut all = Vec::new();
-    for path in ["/var/lib/kubelet/bootstrap-kubeconfig", "/etc/kubernetes/bootstrap-kubelet.conf"] {
+    let (mut all, mut evidence) = (Vec::new(), Vec::new());
+    for path in root.glob(&format!("{GENERATIONS}/*/*"))? {
+        // Only the superuser reads it: mode 0x00.
+        if matches!(root.look(&path)?, Found::File { mode, .. } if mode.trailing_zeros() >= 6) {
+            if path.ends_with(BOOTSTRAP_KUBECONFIG) { evidence.push(path) } else { all.push(path) }
+        }
+    }
+    all.extend(join::own(root)?);
+    for path in join::FIRST {
         if root.kind(path)? == Some(Kind::File) {
             all.push(path.to_owned());
         }
     }
-    for path in root.glob(&format!("{GENERATIONS}/*/*"))? {
-        // Only the superuser reads it: mode 0x00.
-        if matches!(root.look(&path)?, Found::File { mode, .. } if mode.trailing_zeros() >= 6) {
-            all.push(path);
-        }
-    }
+    all.extend(evidence);
     Ok(all)
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use kiln_host::Root;
 
+use super::rpm;
+
 const DPKG: &str = "/var/lib/dpkg/status";
 /// Small images have one file per package instead.
 const DPKG_PARTS: &str = "/var/lib/dpkg/status.d";
@@ -14,6 +16,10 @@ pub(super) fn installed(root: &Root) -> Result<BTreeMap<String, String>, kiln_ho
     read(root, DPKG, &mut all)?;
     for name in root.names(DPKG_PARTS)?.iter().filter(|name| !name.ends_with(".md5sums")) {
         read(root, &format!("{DPKG_PARTS}/{name}"), &mut all)?;
+    }
+    for path in rpm::PLACES {
+        let listed = root.read_if_there(path)?.and_then(|bytes| rpm::packages(&bytes));
+        all.extend(listed.unwrap_or_default());
     }
     Ok(all)
 }

@@ -1,0 +1,216 @@
+//! `kilnd identity` on disks as folders: what a boot is, and that a clone shares nothing with its donor but what it was made for.
+
+mod identity_donor;
+
+use std::collections::BTreeSet;
+
+use identity_donor::{DONOR, DONOR_NAME, Disk, SECRET, TENANT, TOKEN, donor, empty, said};
+use kiln_node_plan::Treatment;
+use kilnd::identity::{items, settle};
+use serde_json::Value;
+
+const ONE: &str = "aaaaaaaa-0000-4000-8000-000000000001";
+const TWO: &str = "bbbbbbbb-0000-4000-8000-000000000002";
+const THREE: &str = "cccccccc-0000-4000-8000-000000000003";
+
+/// What a machine has of its own: made anew, so that it is there and differs.
+const OWN: [&str; 8] = [
+    "/etc/machine-id",
+    "/etc/hostname",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_ed25519_key.pub",
+    "/var/lib/systemd/random-seed",
+    "/etc/iscsi/initiatorname.iscsi",
+    "/etc/nvme/hostid",
+    "/etc/nvme/hostnqn",
+];
+
+fn clone_of(disk: &Disk, id: &str) -> Disk {
+    let clone = disk.copy();
+    std::fs::remove_dir_all(clone.at("/run/kiln")).ok();
+    clone.in_machine(id);
+    let output = clone.kilnd(&["identity"]);
+    assert!(output.status.success(), "{}", said(&output));
+    for hidden in [SECRET, TENANT, TOKEN] {
+        assert!(!said(&output).contains(hidden), "{}", said(&output));
+    }
+    clone
+}
+
+fn kind(disk: &Disk) -> String {
+    let record: Value = serde_json::from_str(&disk.text("/run/kiln/boot.json")).expect("JSON");
+    record["kind"].as_str().expect("a kind").to_owned()
+}
+
+/// The items of which something is there.
+fn telling(disk: &Disk) -> BTreeSet<String> {
+    let root = disk.node().root;
+    let all = items::all(&root).expect("the list").into_iter().filter(|item| item.treatment != Treatment::Keep);
+    all.filter(|item| !item.telling(&root).expect("looked").is_empty()).map(|item| item.name).collect()
+}
+
+#[test]
+fn two_clones_and_a_clone_of_a_clone_differ_everywhere_and_keep_the_image_cache() {
+    let donor = donor();
+    let listed = items::all(&donor.node().root).expect("the list");
+    let there = telling(&donor);
+    let missing: Vec<_> = listed
+        .iter()
+        .filter(|item| item.treatment != Treatment::Keep && !there.contains(&item.name))
+        .map(|item| item.name.as_str())
+        .collect();
+    assert!(missing.is_empty(), "the donor of this test has everything of the list, but for {missing:?}");
+
+    let (one, two) = (clone_of(&donor, ONE), clone_of(&donor, TWO));
+    let three = clone_of(&one, THREE);
+    for path in OWN {
+        let texts: BTreeSet<Vec<u8>> =
+            [&donor, &one, &two, &three].iter().map(|disk| std::fs::read(disk.at(path)).expect(path)).collect();
+        assert_eq!(texts.len(), 4, "{path}");
+    }
+    let made: BTreeSet<String> =
+        ["host-name", "iscsi-initiator", "machine-id", "nvme-host-ids", "random-seed", "ssh-host-keys"]
+            .map(str::to_owned)
+            .into();
+    for clone in [&one, &two, &three] {
+        assert_eq!(kind(clone), "clone");
+        assert_eq!(telling(clone), made, "nothing else of an identity is there");
+        for gone in [TENANT, SECRET, TOKEN, "0123456789abcdef0123456789abcdef", "donor's", "donor-admin", "00:0d:3a"] {
+            let holding: Vec<String> =
+                clone.holding(gone).into_iter().filter(|path| path != "/etc/default/kubelet").collect();
+            assert!(holding.is_empty(), "`{gone}` is in {holding:?}");
+        }
+        let images = "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/aa";
+        let snapshot = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/bin/pause";
+        let list = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db";
+        for kept in [images, snapshot, list, "/var/lib/dpkg/status", "/opt/agent/agent.conf", "/etc/ssh/sshd_config"] {
+            assert_eq!(clone.text(kept), donor.text(kept), "{kept}");
+        }
+        assert!(clone.has("/var/log/journal"), "journald writes to disk only where its folder is");
+        assert!(!clone.has("/var/lib/kiln/state.json") && !clone.has("/var/lib/dbus/machine-id"));
+    }
+    assert!(one.text("/etc/netplan/50-cloud-init.yaml").contains("name: \"eth0\""));
+    assert_eq!(one.text("/run/systemd/network/10-netplan-eth0.network"), "[Match]\nName=eth0\n");
+    assert_eq!(one.text("/var/lib/kiln/vm-id").trim(), ONE, "nobody else records it where nothing configures the node");
+    let ancestry = three.text("/var/lib/kiln/ancestry.log");
+    let lines: Vec<Value> = ancestry.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let passages: Vec<_> = lines.iter().map(|line| (line["from"].as_str(), line["to"].as_str())).collect();
+    assert_eq!(passages, [(Some(DONOR), Some(ONE)), (Some(ONE), Some(THREE))]);
+}
+
+#[test]
+fn the_same_machine_again_writes_nothing_but_what_this_boot_is() {
+    let donor = donor();
+    let before = donor.everything();
+    let output = donor.kilnd(&["identity", "--output", "json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(kind(&donor), "again");
+    assert!(donor.everything() == before);
+    assert_eq!(donor.text("/etc/hostname").trim(), DONOR_NAME);
+}
+
+#[test]
+fn a_clone_that_is_configured_later_is_recorded_later() {
+    let donor = donor();
+    donor.write("/etc/systemd/system/multi-user.target.wants/kiln-config.service", "");
+    let clone = clone_of(&donor, ONE);
+    assert_eq!(clone.text("/var/lib/kiln/vm-id").trim(), DONOR, "cut off before its configuration it is a clone again");
+}
+
+#[test]
+fn the_platform_names_the_machine_where_its_medium_is_there() {
+    let donor = donor();
+    donor.in_machine(ONE);
+    let ovf = "<Environment><LinuxProvisioningConfigurationSet><HostName>pool-000007</HostName>\
+               </LinuxProvisioningConfigurationSet></Environment>";
+    donor.write("/cd/ovf-env.xml", ovf);
+    let cd = donor.at("/cd");
+    let output = donor.kilnd(&["identity", "--cd", &cd.to_string_lossy()]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(donor.text("/etc/hostname").trim(), "pool-000007");
+    let other = clone_of(&donor, TWO);
+    assert_eq!(other.text("/etc/hostname").trim(), "node-000000000002");
+}
+
+#[test]
+fn the_join_credential_goes_or_stays_by_its_kind() {
+    let token = clone_of(&donor(), ONE);
+    assert!(!token.has("/var/lib/kubelet/bootstrap-kubeconfig"));
+    assert!(!token.has("/etc/kiln/generations/3-h/credential"));
+    assert!(!token.has("/var/lib/kubelet/kubeconfig"), "it names a certificate that is gone");
+    assert!(token.has("/etc/kiln/generations/3-h/kubelet.env"), "what a generation changed is still known");
+
+    let shared = donor();
+    std::fs::remove_file(shared.at("/var/lib/kubelet/bootstrap-kubeconfig")).expect("removed");
+    shared.secret("/var/lib/kubelet/kubeconfig", "client-certificate: /etc/kubernetes/certs/client.crt\n");
+    shared.secret("/etc/kubernetes/certs/client.key", "the key of all");
+    let shared = clone_of(&shared, ONE);
+    assert!(shared.has("/var/lib/kubelet/kubeconfig") && shared.has("/etc/kubernetes/certs/client.key"));
+
+    let plugin = donor();
+    plugin.secret("/var/lib/kubelet/bootstrap-kubeconfig", "exec:\n  command: /opt/kubelogin\n");
+    plugin.secret("/root/.kube/cache/kubelogin/token", SECRET);
+    let plugin = clone_of(&plugin, ONE);
+    assert!(plugin.has("/var/lib/kubelet/bootstrap-kubeconfig"));
+    assert!(!plugin.has("/root/.kube/cache/kubelogin"));
+}
+
+#[test]
+fn a_disk_that_belongs_to_nobody_gets_what_is_missing_and_keeps_the_rest() {
+    let disk = empty();
+    disk.in_machine(ONE);
+    disk.write("/etc/ssh/sshd_config", "");
+    disk.write("/etc/machine-id", "uninitialized\n");
+    assert!(disk.kilnd(&["identity"]).status.success());
+    assert_eq!(kind(&disk), "first");
+    assert!(disk.text("/etc/ssh/ssh_host_ed25519_key").starts_with("-----BEGIN OPENSSH PRIVATE KEY-----"));
+    assert_eq!(disk.text("/etc/machine-id"), "uninitialized\n", "PID 1 has drawn one and commits it itself");
+    let key = disk.text("/etc/ssh/ssh_host_ed25519_key");
+    assert!(disk.kilnd(&["identity"]).status.success());
+    assert_eq!(disk.text("/etc/ssh/ssh_host_ed25519_key"), key);
+}
+
+#[test]
+fn without_an_id_or_with_an_unsound_list_nothing_is_touched_and_nobody_is_let_on() {
+    let nameless = donor();
+    std::fs::remove_file(nameless.at("/sys/class/dmi/id/product_uuid")).expect("removed");
+    let unsound = donor();
+    unsound.in_machine(ONE);
+    unsound.write("/etc/kiln/seal.d/bad.json", r#"{"name": "x", "paths": ["/etc"], "why": "y"}"#);
+    for (disk, named) in [(nameless, DONOR), (unsound, "bad.json")] {
+        let before = disk.everything();
+        let output = disk.kilnd(&["identity"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said(&output).contains(named), "{}", said(&output));
+        assert!(disk.everything() == before);
+        assert!(!disk.has("/run/kiln/boot.json"));
+    }
+}
+
+#[test]
+fn a_reset_that_is_cut_off_anywhere_is_a_clone_again_and_ends_the_same() {
+    let donor = donor();
+    donor.in_machine(ONE);
+    // Each point is a reset of its own: every seventh is enough to meet each kind of operation.
+    for end in (0..).step_by(7) {
+        let clone = donor.copy();
+        let node = clone.node();
+        node.root.stop_after(Some(end));
+        let cut = settle(&node).is_err();
+        if cut {
+            let owner = clone.text("/var/lib/kiln/vm-id");
+            let whole = || telling(&clone).len() == 6 && clone.holding(TENANT).is_empty();
+            assert!(owner.trim() == DONOR || whole(), "after {end} operations");
+            assert!(!clone.has("/run/kiln/boot.json"), "after {end} operations nobody may go on");
+        }
+        let node = clone.node();
+        settle(&node).expect("the next boot");
+        assert!(clone.holding(TENANT).is_empty() && clone.holding(TOKEN).is_empty(), "after {end} operations");
+        let left = telling(&clone);
+        assert!(left.len() <= 6 && left.contains("machine-id"), "after {end} operations: {left:?}");
+        if !cut {
+            assert!(end > 100, "{end} operations");
+            break;
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `kilnd inspect`: what is known of a node's inside, without a change and without a secret.
+
+mod identity_donor;
+
+use identity_donor::{DONOR, DONOR_NAME, SECRET, TENANT, TOKEN, donor, empty, said};
+use kiln_host::Counts;
+use kiln_node_plan::{Inspection, Place};
+
+#[test]
+fn an_inspection_finds_what_is_there() {
+    let disk = donor();
+    disk.write("/etc/netplan/60-static.yaml", "network:\n  ethernets:\n    eth1:\n      addresses: [10.0.0.4/24]\n");
+    disk.write(
+        "/var/lib/kiln/ancestry.log",
+        "{\"at\":\"t\",\"from\":\"a\",\"imageVersion\":\"2026.11.15\",\"run\":\"r1\"}\n",
+    );
+    let output = disk.kilnd(&["inspect", "--output", "json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let found: Inspection = serde_json::from_slice(&output.stdout).expect("an inspection");
+    assert_eq!((found.host_name.as_str(), found.vm_id.as_str()), (DONOR_NAME, DONOR));
+    assert_eq!((found.os_release.as_str(), found.kernel.as_str()), ("Ubuntu 24.04.3 LTS", "6.8.0-1021-azure"));
+    assert_eq!((found.kubelet_version.as_str(), found.runtime_version.as_str()), ("v1.29.3", "containerd://1.7.22"));
+    assert_eq!(found.packages.len(), 3);
+    assert!(found.disk.size_bytes > 0 && found.disk.size_bytes >= found.disk.used_bytes);
+    assert_eq!(found.fstab.iter().filter(|entry| entry.holds_up_a_clone()).count(), 1);
+    assert_eq!(found.join_credential.kind(), "bootstrapToken");
+    assert_eq!(found.custom_data.size(), "#cloud-config\n# ".len() as u64 + SECRET.len() as u64 + 1);
+    let place = |path: &str, line: &str| Place { path: path.to_owned(), line: line.to_owned() };
+    let named = place("/etc/default/kubelet", &format!("ARGS=--hostname-override={DONOR_NAME}"));
+    assert_eq!(found.literal_host_names, [named, place("/etc/default/kubelet", "***")]);
+    assert_eq!(found.static_addresses, [place("/etc/netplan/60-static.yaml", "addresses: [10.0.0.4/24]")]);
+    assert!(
+        ["machine-id", "netplan", "kubelet-pki", "agent"]
+            .iter()
+            .all(|name| found.identity.iter().any(|one| one == name))
+    );
+    assert_eq!(found.first_boot_unit.expect("the unit").recorded_vm_id, DONOR);
+    assert_eq!(found.cached_images, ["docker.io/library/nginx:1.27", "registry.k8s.io/pause:3.9"]);
+    assert_eq!(found.ancestry[0].image_version, "2026.11.15");
+    for (path, kind) in [
+        ("/var/lib/kubelet/bootstrap-kubeconfig", "bootstrap token"),
+        ("/var/lib/cloud/instance/user-data.txt", "custom data"),
+        ("/etc/ssh/ssh_host_rsa_key", "host key"),
+    ] {
+        assert!(found.secrets.iter().any(|secret| secret.path == path && secret.kind == kind), "{path}");
+    }
+}
+
+#[test]
+fn neither_form_of_the_answer_shows_a_secret() {
+    let disk = donor();
+    for words in [&["inspect"][..], &["inspect", "--output", "json"]] {
+        let text = said(&disk.kilnd(words));
+        assert!(text.contains(DONOR_NAME), "{text}");
+        for hidden in [SECRET, TOKEN, TENANT] {
+            assert!(!text.contains(hidden), "{text}");
+        }
+    }
+}
+
+#[test]
+fn an_inspection_changes_nothing() {
+    let disk = donor();
+    let before = disk.everything();
+    let node = disk.node();
+    kilnd::inspect::inspect(&node).expect("inspected");
+    assert_eq!(node.root.counts(), Counts::default());
+    assert!(disk.kilnd(&["inspect"]).status.success());
+    assert!(disk.everything() == before && !disk.has("/run/kiln"));
+}
+
+#[test]
+fn a_bare_disk_is_described_as_what_it_is() {
+    let disk = empty();
+    let output = disk.kilnd(&["inspect", "--output", "json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let found: Inspection = serde_json::from_slice(&output.stdout).expect("an inspection");
+    assert_eq!((found.join_credential.kind(), found.kubelet_version.as_str()), ("unknown", "unknown"));
+    assert!(found.first_boot_unit.is_none() && !found.custom_data.present() && found.identity.is_empty());
+}
