@@ -197,3 +197,40 @@ fn a_document_that_cuts_the_node_off_from_its_api_server_comes_back_without_one(
         });
     }
 }
+
+#[test]
+fn a_first_document_that_the_node_is_not_well_with_stays_says_so_and_makes_room_for_a_better_one() {
+    let mut node = Watched::new("first", 7);
+    node.kubelet_is_well(false);
+    let mut first = node.document(1);
+    first["spec"]["platform"] = json!({"reportReady": true});
+    node.apply(&first);
+    node.watch();
+    node.wait("it is not well", |node| node.condition().1 == "Unhealthy");
+    assert!(node.condition().2.contains("there is none before it"), "{:?}", node.condition());
+    // The platform hears that the machine has started all the same: it started.
+    node.wait("the platform was told", |_| azure().health(7).contains("\"state\":\"Ready\""));
+    node.kubelet_is_well(true);
+    node.offer(&node.document(2));
+    node.wait_confirmed(2);
+}
+
+#[test]
+fn a_change_that_needs_a_restart_of_the_machine_is_pending_until_the_machine_has_restarted() {
+    let mut node = Watched::new("reboot", 8);
+    node.offer(&node.document(1));
+    node.restart("boot-1");
+    node.wait_confirmed(1);
+    let mut next = node.document(2);
+    next["spec"]["os"] = json!({"kernelArguments": ["quiet"]});
+    node.offer(&next);
+    node.wait("a restart is asked for", |node| node.annotation("kiln.dev/pending-reboot").starts_with("generation 2 "));
+    assert_eq!(node.current("config.json")["metadata"]["generation"], 1);
+    node.kubectl(&["annotate", "node", &node.name, "kiln.dev/node-config-allow=2"]);
+    node.wait("it is in force", |node| node.annotation("kiln.dev/node-config").starts_with("2 "));
+    node.wait("and still pending", |node| node.condition().1 == "Pending");
+    assert!(node.annotation("kiln.dev/pending-reboot").starts_with("generation 2 "));
+    node.restart("boot-2");
+    node.wait_confirmed(2);
+    assert_eq!(node.annotation("kiln.dev/pending-reboot"), "");
+}

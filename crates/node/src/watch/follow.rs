@@ -159,6 +159,11 @@ impl Watch<'_> {
                         &format!("generation {number} is in force, on trial ({effect})"),
                     );
                 }
+                if applied.outcome == Outcome::Applied && applied.plan.effect == Effect::Reboot {
+                    let boot = self.boot();
+                    self.asked.wishes.restart(number, &offered.hash, &boot);
+                    self.save_wishes();
+                }
                 if let Some(generation) = applied.generation {
                     self.keep_up(&applied.state, self.node.wait.now());
                     self.count(&generation);

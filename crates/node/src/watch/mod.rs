@@ -16,7 +16,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use kiln_api::NodeConfig;
-use kiln_guest::{Imds, Wait as _};
+use kiln_guest::{Imds, VmId, Wait as _};
 use kiln_host::notify::notify;
 use kiln_host::{Durability, Lock, Placed};
 use kiln_node_client::Severity;
@@ -41,10 +41,15 @@ const WISHES: &str = "/var/lib/kiln/wishes.json";
 /// The longest sleep: somebody may have put a document in force by hand meanwhile, and the service manager wants to hear of us.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
-/// What the file of wishes holds: the wishes, and up to which generation they go.
+/// The kernel's number of this boot.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// What the file of wishes holds: the wishes, whose they are, and up to which generation they go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Asked {
+    /// The machine: a clone has no business with what its donor asked for.
+    machine: Option<String>,
     /// The folder of the generation whose wishes are in here.
     folder: Option<String>,
     #[serde(flatten)]
@@ -81,8 +86,8 @@ struct Watch<'n> {
 /// Watches until the service manager asks to end.
 pub fn run(node: &Node) -> std::io::Result<()> {
     let wakes = signals::listen()?;
-    let chance = kiln_guest::vm_id(&node.endpoints).map_or(0, |id| id.number());
-    let mut watch = Watch::new(node, chance);
+    let machine = kiln_guest::vm_id(&node.endpoints).ok();
+    let mut watch = Watch::new(node, machine.as_ref());
     // There is nobody to tell where nobody listens.
     let _ = notify("READY=1");
     loop {
@@ -106,15 +111,14 @@ pub fn run(node: &Node) -> std::io::Result<()> {
 }
 
 impl<'n> Watch<'n> {
-    fn new(node: &'n Node, chance: u64) -> Self {
-        let read = node.root.read_if_there(WISHES).ok().flatten();
-        let asked = read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-        Self {
+    fn new(node: &'n Node, machine: Option<&VmId>) -> Self {
+        let chance = machine.map_or(0, VmId::number);
+        let mut watch = Self {
             node,
             imds: Imds::new(&node.endpoints.imds, chance),
             schedule: Schedule::new(node.wait.now(), chance),
             cluster: Cluster::default(),
-            asked,
+            asked: asked(node, machine.map(VmId::as_str)),
             news: News::None,
             in_force: None,
             held: None,
@@ -126,7 +130,15 @@ impl<'n> Watch<'n> {
             finished: None,
             reported_ready: false,
             last_look_error: None,
-        }
+        };
+        watch.asked.wishes.booted(&watch.boot());
+        watch
+    }
+
+    /// The kernel's number of this boot.
+    fn boot(&self) -> String {
+        let bytes = self.node.root.read_if_there(BOOT_ID).ok().flatten().unwrap_or_default();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
     /// Does everything that is due.
@@ -319,6 +331,16 @@ impl<'n> Watch<'n> {
             (Some((_, config)), Some(why)) => format!("generation {} is not healthy {why}", config.metadata.generation),
         }
     }
+}
+
+/// What this machine asked for before the program started.
+fn asked(node: &Node, machine: Option<&str>) -> Asked {
+    let read = node.root.read_if_there(WISHES).ok().flatten();
+    let written: Asked = read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    if written.machine.as_deref() == machine {
+        return written;
+    }
+    Asked { machine: machine.map(str::to_owned), ..Asked::default() }
 }
 
 fn open(held: &[(String, Held)]) -> String {

@@ -28,6 +28,9 @@ pub(super) struct Wishes {
     /// What must happen before a document can be put in force: `drain`, `reboot` or `replace`, and which document waits for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) act: Option<Waiting>,
+    /// A document in force that is wholly so only after a restart of the machine, and the boot in which it came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) restart: Option<(Waiting, String)>,
 }
 
 /// A document that waits for the cluster.
@@ -72,6 +75,17 @@ impl Wishes {
         self.act = kind.map(|kind| Waiting { kind: kind.to_owned(), generation, hash: hash.to_owned() });
     }
 
+    /// A document is in force, and wholly so after a restart of the machine.
+    pub(super) fn restart(&mut self, generation: u64, hash: &str, boot: &str) {
+        let waiting = Waiting { kind: "reboot".to_owned(), generation, hash: hash.to_owned() };
+        self.restart = Some((waiting, boot.to_owned()));
+    }
+
+    /// This is the boot that the machine is in: a restart that was asked for in another one has happened.
+    pub(super) fn booted(&mut self, boot: &str) {
+        self.restart = self.restart.take().filter(|(_, asked_in)| asked_in == boot);
+    }
+
     /// Crosses out what the node's object shows.
     pub(super) fn cross_out(&mut self, node: &Node) {
         self.labels.retain(|key, value| node.labels.get(key) != value.as_ref());
@@ -114,7 +128,7 @@ impl Wishes {
         if !taints.is_empty() {
             pending.insert("taints", taints.join(","));
         }
-        if let Some(act) = &self.act {
+        for act in self.restart.iter().map(|(act, _)| act).chain(&self.act) {
             pending.insert(act.kind.as_str(), format!("generation {} ({})", act.generation, act.hash));
         }
         pending
@@ -211,5 +225,17 @@ mod tests {
         assert_eq!(serde_json::from_str::<Wishes>(&text).expect("read"), wishes);
         wishes.wait(&[], 9, "def");
         assert_eq!(said(&wishes, "drain"), None);
+    }
+
+    #[test]
+    fn a_restart_is_asked_for_until_the_machine_is_in_another_boot() {
+        let mut wishes = Wishes::default();
+        wishes.restart(8, "abc", "boot-1");
+        wishes.booted("boot-1");
+        wishes.wait(&[Ask::Drain], 9, "def");
+        assert_eq!(said(&wishes, "reboot").as_deref(), Some("generation 8 (abc)"));
+        assert_eq!(said(&wishes, "drain").as_deref(), Some("generation 9 (def)"));
+        wishes.booted("boot-2");
+        assert_eq!(said(&wishes, "reboot"), None);
     }
 }

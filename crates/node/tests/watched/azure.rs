@@ -23,6 +23,7 @@ pub(crate) struct Embedded {
     azure: Azure,
     pool: PoolName,
     imds: String,
+    wire: String,
 }
 
 /// The Azure of this process.
@@ -42,6 +43,7 @@ impl Embedded {
         let any = (Ipv4Addr::LOCALHOST, 0).into();
         let sockets = runtime.block_on(Sockets::bind(Listen { arm: any, imds: any, wire: any })).expect("loopback");
         let imds = format!("http://{}", sockets.addresses.imds);
+        let wire = format!("http://{}", sockets.addresses.wire);
         runtime.spawn(sockets.serve(sim.clone(), tls.config, None, std::future::pending()));
         let spec = sim.spec();
         let http: Arc<dyn HttpClient> = {
@@ -58,7 +60,7 @@ impl Embedded {
         let scope = Scope::new(&spec.subscription_id, &spec.resource_group).expect("a scope");
         let options = AzureOptions { cloud, credential, http, jitter: Jitter::none(), recorder: None };
         let pool = spec.pools[0].name.parse().expect("a name");
-        Self { runtime, azure: Azure::new(scope, options), pool, imds }
+        Self { runtime, azure: Azure::new(scope, options), pool, imds, wire }
     }
 
     /// An instance, as ARM shows it.
@@ -76,5 +78,17 @@ impl Embedded {
     /// The metadata service as an instance sees it.
     pub(crate) fn imds(&self, instance: &Instance) -> String {
         format!("{}/vm/{}", self.imds, instance.node_name)
+    }
+
+    /// The wire server as an instance sees it.
+    pub(crate) fn wire(&self, instance: &Instance) -> String {
+        format!("{}/vm/{}", self.wire, instance.node_name)
+    }
+
+    /// What an instance last told the wire server.
+    pub(crate) fn health(&self, number: u32) -> String {
+        let url = format!("{}/kiln/health", self.imds(&self.instance(number)));
+        let answer = ureq::get(&url).call().expect("an answer");
+        answer.into_body().read_to_string().expect("text")
     }
 }

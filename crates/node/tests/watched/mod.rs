@@ -115,6 +115,16 @@ impl Watched {
         }
     }
 
+    /// The machine restarts: what does not survive that is gone, and the kernel has another number for the new boot.
+    pub(crate) fn restart(&mut self, boot: &str) {
+        self.stop();
+        let _ = fs::remove_dir_all(self.root.path().join("run"));
+        write(&self.root.path().join("proc/sys/kernel/random/boot_id"), boot);
+        let boot = self.kilnd().arg("boot").output().expect("kilnd");
+        assert!(boot.status.success(), "{}", String::from_utf8_lossy(&boot.stderr));
+        self.watch();
+    }
+
     /// Whether the kubelet is well from now on.
     pub(crate) fn kubelet_is_well(&self, well: bool) {
         self.kubelet.well.store(well, Ordering::SeqCst);
@@ -123,11 +133,12 @@ impl Watched {
     fn kilnd(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kilnd"));
         let root = self.root.path();
-        let imds = azure().imds(&azure().instance(self.instance));
+        let instance = azure().instance(self.instance);
+        let (imds, wire) = (azure().imds(&instance), azure().wire(&instance));
         command
             .arg("--root")
             .arg(root)
-            .args(["--imds", &imds, "--time-scale", SCALE])
+            .args(["--imds", &imds, "--wire-server", &wire, "--time-scale", SCALE])
             .arg("--dmi")
             .arg(root.join("dmi"));
         command
