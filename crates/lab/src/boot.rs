@@ -107,7 +107,8 @@ fn arguments(clock: Clock) -> Vec<&'static str> {
     arguments.extend(["-M", "q35", "-cpu", "max", "-smp", "1", "-m", "1024", "-nodefaults", "-display", "none"]);
     arguments.extend(["-uuid", "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02", "-no-reboot", "-serial", "stdio"]);
     arguments.extend(["-kernel", "vmlinuz", "-append"]);
-    arguments.push("console=ttyS0 root=/dev/nvme0n1 rw mitigations=off quiet");
+    // A kernel that gives up turns the machine off.
+    arguments.push("console=ttyS0 root=/dev/nvme0n1 rw mitigations=off quiet panic=-1");
     arguments.extend(["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]);
     arguments
 }

@@ -17,6 +17,6 @@ mod world;
 pub use boot::{Boot, Clock};
 pub use error::Error;
 pub use expected::{Configured, PATHS, differing};
-pub use program::{Asked, HELP, parse, run};
+pub use program::{Asked, HELP, parse, pictures, run};
 pub use report::{Report, Row, median};
 pub use variant::Variant;

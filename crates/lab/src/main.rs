@@ -1,6 +1,5 @@
 //! `cargo xtask lab`: puts itself into namespaces of its own, and works there.
 
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -31,7 +30,11 @@ fn main() -> ExitCode {
         }
     };
     if !inside {
-        return enter(&words);
+        return match enter(&words) {
+            Ok(true) => lab::pictures(&root, &asked).map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS),
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => failed(&format!("unshare: {error}")),
+        };
     }
     match lab::run(&root, &asked) {
         Ok(report) if asked.json => {
@@ -42,25 +45,18 @@ fn main() -> ExitCode {
             println!("{}", report.text());
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
 }
 
-/// Becomes this program in namespaces of its own. What it starts, mounts and listens on ends with it, also when it is killed.
-fn enter(words: &[String]) -> ExitCode {
-    let program = std::env::current_exe();
-    let error = match program {
-        Ok(program) => Command::new("unshare")
-            .args(["--mount", "--pid", "--net", "--fork", "--kill-child"])
-            .arg(program)
-            .arg(INSIDE)
-            .args(words)
-            .exec(),
-        Err(error) => error,
-    };
-    eprintln!("error: unshare: {error}");
+fn failed(error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("error: {error}");
     ExitCode::FAILURE
+}
+
+/// Runs this program in namespaces of its own. What it starts, mounts and listens on ends with it, also when it is killed.
+fn enter(words: &[String]) -> std::io::Result<bool> {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--net", "--fork", "--kill-child"]).arg(std::env::current_exe()?);
+    Ok(command.arg(INSIDE).args(words).status()?.success())
 }

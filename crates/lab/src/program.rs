@@ -10,7 +10,7 @@ use ship::{Architecture, Program, build};
 use crate::boot::Machine;
 use crate::report::{Report, Row};
 use crate::rootfs::Bench;
-use crate::world::{Tools, finished, folder, metadata};
+use crate::world::{Tools, finished, folder, metadata, shown};
 use crate::{Clock, Error, Variant};
 
 /// What `--help` prints.
@@ -116,7 +116,6 @@ pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
     let report = Report { rows: rows.into_iter().map(|(_, row)| row).collect(), clock: asked.clock };
     let file = asked.work.join("report.json");
     fs::write(&file, format!("{:#}\n", report.json())).map_err(Error::file(&file))?;
-    pictures(root, &report)?;
     Ok(report)
 }
 
@@ -132,19 +131,20 @@ fn kernel(base: &Path, work: &Path) -> Result<(), Error> {
     fs::copy(&kernel, work.join("vmlinuz")).map(drop).map_err(Error::file(&kernel))
 }
 
-/// The chain and the picture of each variant's first boot, beside its capture.
-fn pictures(root: &Path, report: &Report) -> Result<(), Error> {
-    let cargo = || {
+/// The chain and the picture of each variant's first boot, beside its capture. Outside of the lab's namespaces: it compiles `kiln`.
+pub fn pictures(root: &Path, asked: &Asked) -> Result<(), Error> {
+    let kiln = |words: &[&str], capture: &Path| {
         let mut command = Command::new("cargo");
         command.current_dir(root).args(["run", "--quiet", "--locked", "--package", "kiln", "--", "boot"]);
-        command.stdin(Stdio::null());
+        command.args(words).arg("--capture").arg(capture).stdin(Stdio::null());
         command
     };
-    for boot in report.rows.iter().filter_map(|row| row.boots.first()) {
-        finished(cargo().args(["plot", "--capture"]).arg(&boot.capture).arg("-o").arg(boot.capture.join("boot.svg")))?;
-        let chain = cargo().args(["chain", "kubelet.service", "--capture"]).arg(&boot.capture).output();
-        let chain = chain.map_err(|source| Error::Command { line: "kiln boot chain".to_owned(), source })?;
-        let file = boot.capture.join("chain.txt");
+    for variant in &asked.variants {
+        let capture = asked.work.join("out").join(format!("{}-1", variant.name()));
+        finished(kiln(&["plot"], &capture).arg("-o").arg(capture.join("boot.svg")))?;
+        let mut command = kiln(&["chain", "kubelet.service"], &capture);
+        let chain = command.output().map_err(|source| Error::Command { line: shown(&command), source })?;
+        let file = capture.join("chain.txt");
         fs::write(&file, chain.stdout).map_err(Error::file(&file))?;
     }
     Ok(())

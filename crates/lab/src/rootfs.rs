@@ -74,6 +74,8 @@ impl Bench<'_> {
         let [upper, work, merged] = parts;
         let options =
             format!("lowerdir={},upperdir={},workdir={}", self.base.display(), upper.display(), work.display());
+        // Mounted where the tools see it: their view of the work folder is older than this mount.
+        let merged = self.tools.see(merged.strip_prefix(self.work).unwrap_or(&merged));
         finished(Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options]).arg(&merged))?;
         tree::place(&merged, items)?;
         Ok(merged)

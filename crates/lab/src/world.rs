@@ -31,6 +31,11 @@ impl Tools {
         Ok(Self { root: root.to_owned() })
     }
 
+    /// What they have at a path of the work folder.
+    pub(crate) fn see(&self, path: &Path) -> PathBuf {
+        self.root.join("mnt").join(path)
+    }
+
     /// A command of theirs, in `/mnt`.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("chroot");
