@@ -56,7 +56,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Kiln::parse().command {
         Command::Boot(command) => boot::run(&command),
-        Command::Bootstrap(command) => bootstrap::run(&command),
+        Command::Bootstrap(command) => bootstrap::run(&command, &now),
         Command::Demo(command) => demo::run(&command, now()),
         Command::Launch(command) => launch::run(&command, &now),
         Command::Prototype(command) => prototype::run(&command, &now),

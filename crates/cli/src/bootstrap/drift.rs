@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use jiff::Timestamp;
 use kiln_api::Effect;
 use kiln_bootstrap::compare::shown;
 use kiln_bootstrap::drift::{Moved, Record, highest};
@@ -11,6 +12,7 @@ use kiln_contracts::karpenter::{AksNodeClass, NodeClaim};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::detect::Detect;
 use super::sources::Sources;
 use super::{Form, files, show};
 use crate::failure::Failure;
@@ -36,6 +38,8 @@ pub(super) struct Drift {
     node: Option<PathBuf>,
     #[command(flatten)]
     sources: Sources,
+    #[command(flatten)]
+    detect: Detect,
 }
 
 /// The answer.
@@ -105,11 +109,11 @@ impl From<Moved> for Line {
     }
 }
 
-pub(super) fn run(arguments: &Drift, form: Form) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Drift, form: Form, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
     let moved = match &arguments.record {
         Some(path) => {
             let then: Record = files::document(path)?.parse().map_err(Failure::input)?;
-            let resolved = arguments.sources.resolve()?;
+            let resolved = arguments.detect.resolve(&arguments.sources, now)?;
             resolved.check().map_err(|problems| super::render::failure(&problems.into()))?;
             then.drift(&Record::of(&resolved).map_err(Failure::input)?)
         }

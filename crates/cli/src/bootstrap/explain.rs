@@ -1,9 +1,11 @@
 //! `kiln bootstrap explain`.
 
 use clap::Args;
+use jiff::Timestamp;
 use kiln_bootstrap::{Explained, Field, Resolved};
 use kiln_contracts::nbv;
 
+use super::detect::Detect;
 use super::sources::Sources;
 use super::{Form, show};
 use crate::failure::Failure;
@@ -16,6 +18,8 @@ const EXAMPLES: &str = "Examples:
   kiln bootstrap explain KUBELET_FLAGS --settings settings.yaml --node-class class.yaml --output json
   kiln bootstrap explain --chosen --settings settings.yaml
       Only what somebody chose.
+  kiln bootstrap explain --settings settings.yaml --kubeconfig admin.conf --pool general
+      What the settings do not say is looked for in the cluster; pool and class as they are there.
 
 Secrets are shown as ***.";
 
@@ -30,11 +34,13 @@ pub(super) struct Explain {
     chosen: bool,
     #[command(flatten)]
     sources: Sources,
+    #[command(flatten)]
+    detect: Detect,
 }
 
-pub(super) fn run(arguments: &Explain, form: Form) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Explain, form: Form, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
     let wanted = arguments.field.as_deref().map(field).transpose()?;
-    let resolved = arguments.sources.resolve()?;
+    let resolved = arguments.detect.resolve(&arguments.sources, now)?;
     let mut lines = resolved.explain();
     if let Some(field) = wanted {
         lines.retain(|line| line.field == field.name);

@@ -1,6 +1,7 @@
 //! `kiln bootstrap`: what a node starts with, and where each value of it comes from.
 
 mod check;
+mod detect;
 mod diff;
 mod drift;
 pub(crate) mod emit;
@@ -8,10 +9,12 @@ mod explain;
 mod files;
 mod hash;
 mod render;
+mod settings;
 mod show;
 pub(crate) mod sources;
 
 use clap::{Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
 
 use crate::failure::Failure;
 
@@ -53,16 +56,19 @@ enum Verb {
     Drift(Box<drift::Drift>),
     /// The hash that Karpenter stores for a class of nodes
     Hash(hash::Hash),
+    /// A settings file of what the cluster and the cloud say
+    Settings(Box<settings::Settings>),
 }
 
-pub(crate) fn run(arguments: &Bootstrap) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Bootstrap, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
     let form = arguments.output;
     match &arguments.verb {
-        Verb::Render(verb) => render::run(verb, form),
-        Verb::Explain(verb) => explain::run(verb, form),
+        Verb::Render(verb) => render::run(verb, form, now),
+        Verb::Explain(verb) => explain::run(verb, form, now),
         Verb::Diff(verb) => diff::run(verb, form),
         Verb::Check(verb) => check::run(verb, form),
-        Verb::Drift(verb) => drift::run(verb, form),
+        Verb::Drift(verb) => drift::run(verb, form, now),
         Verb::Hash(verb) => hash::run(verb, form),
+        Verb::Settings(verb) => settings::run(verb, form, now),
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use kiln_bootstrap::RenderError;
 use kiln_bootstrap::render::{Material, Target};
 use kiln_bootstrap::review::{Sort, review};
@@ -10,6 +11,7 @@ use kiln_contracts::anc::{self, GpuDrivers, Host};
 use kiln_contracts::{Secret, shell};
 use serde_json::json;
 
+use super::detect::Detect;
 use super::sources::Sources;
 use super::{Form, emit, files};
 use crate::failure::Failure;
@@ -36,11 +38,13 @@ pub(super) struct Render {
     to: To,
     #[command(flatten)]
     sources: Sources,
+    #[command(flatten)]
+    detect: Detect,
     /// Inputs that were resolved elsewhere, instead of sources
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "settings", "node_pool", "node_class", "node_claim", "set"], help_heading = "Sources")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "settings", "node_pool", "node_class", "node_claim", "set", "kubeconfig", "azure", "azure_json", "ca_pin"], help_heading = "Sources")]
     values: Option<PathBuf>,
     /// Another program's document, instead of sources
-    #[arg(long, num_args = 2, value_names = ["KIND", "FILE"], conflicts_with_all = ["settings", "node_pool", "node_class", "node_claim", "set"], help_heading = "Sources")]
+    #[arg(long, num_args = 2, value_names = ["KIND", "FILE"], conflicts_with_all = ["settings", "node_pool", "node_class", "node_claim", "set", "kubeconfig", "azure", "azure_json", "ca_pin"], help_heading = "Sources")]
     from: Vec<String>,
     /// The containerd that the node would have, with --from
     #[arg(long, value_name = "VERSION", requires = "from", default_value = "", hide_default_value = true)]
@@ -88,8 +92,8 @@ impl From<To> for Target {
     }
 }
 
-pub(super) fn run(arguments: &Render, form: Form) -> Result<(), Failure> {
-    let material = arguments.material()?;
+pub(super) fn run(arguments: &Render, form: Form, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
+    let material = arguments.material(now)?;
     let target = Target::from(arguments.to);
     let rendered = match (target, form) {
         (Target::Env, Form::Text) => {
@@ -125,7 +129,7 @@ pub(super) fn failure(error: &RenderError) -> Failure {
 }
 
 impl Render {
-    fn material(&self) -> Result<Material, Failure> {
+    fn material(&self, now: &dyn Fn() -> Timestamp) -> Result<Material, Failure> {
         if let Some(path) = &self.values {
             let document = files::document(path)?;
             return Ok(Material::Values(document.parse().map_err(Failure::input)?));
@@ -137,11 +141,11 @@ impl Render {
                 return Err(Failure::input(format_args!("--from {kind}: only `aks-node-config` is read")));
             }
         }
-        if self.sources.is_empty() {
+        if self.sources.is_empty() && !self.detect.is_wanted() {
             let hint = "give --settings, --node-pool and --node-class, or --values, or --from";
             return Err(Failure::input("there is nothing to render from").hint(hint));
         }
-        Ok(Material::Layers(Box::new(self.sources.resolve()?)))
+        Ok(Material::Layers(Box::new(self.detect.resolve(&self.sources, now)?)))
     }
 
     fn node_controller(&self, path: &std::path::Path) -> Result<Material, Failure> {

@@ -53,7 +53,7 @@ impl Folder {
             command.env_remove(name);
         }
         command.current_dir(self.0.path()).envs(environment.iter().copied());
-        testkit::run(command, std::time::Duration::from_secs(60))
+        testkit::run(command, std::time::Duration::from_mins(1))
     }
 
     /// Runs `kiln bootstrap` in the folder.

@@ -1,6 +1,8 @@
 //! What `kiln bootstrap render` makes, run as it is by the real bash on a root of its own: `/opt` and `/var/log` are fresh file systems in
 //! a private mount namespace, and the image's own scripts are stand-ins that write down what reached them.
 
+mod detect;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
