@@ -21,6 +21,8 @@ pub enum Part {
     KarpenterAzureCrds,
     /// Helm, which renders and installs charts.
     Helm,
+    /// kubeadm's types, which its documents are read by.
+    KubeadmTypes,
     /// umoci, which reads images that others made.
     Umoci,
     /// Debian's systemd-analyze.
@@ -67,8 +69,8 @@ pub enum Recipe {
     },
     /// One program of a Go module.
     GoProgram {
-        /// The files of a module that requires it, with the sum of everything: name and content.
-        module: [(&'static str, &'static str); 2],
+        /// The files of a module that requires it, or is it, with the sum of everything: name and content.
+        module: &'static [(&'static str, &'static str)],
         /// The program's package.
         package: &'static str,
         /// Variables of the program that the linker sets: package, name and value.
@@ -179,13 +181,14 @@ const LAB_PACKAGES: &[&str] = &[
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::Kube,
         Self::KarpenterCrds,
         Self::KarpenterAzureCrds,
         Self::Helm,
+        Self::KubeadmTypes,
         Self::SystemdAnalyze,
         Self::Chromium,
         Self::NodeRoot,
@@ -204,6 +207,7 @@ impl Part {
             Self::KarpenterCrds => "karpenter",
             Self::KarpenterAzureCrds => "karpenter-azure",
             Self::Helm => "helm",
+            Self::KubeadmTypes => "kubeadm-types",
             Self::SystemdAnalyze => "systemd",
             Self::Chromium => "chromium",
             Self::NodeRoot => "node-root",
@@ -223,6 +227,7 @@ impl Part {
             Self::KarpenterCrds => "Karpenter's own CustomResourceDefinitions",
             Self::KarpenterAzureCrds => "the CustomResourceDefinition of Karpenter's provider for Azure",
             Self::Helm => "Helm, built from its Go module",
+            Self::KubeadmTypes => "kubeadm's own types, which its documents are held against",
             Self::SystemdAnalyze => "Debian's systemd-analyze, which ours is held against",
             Self::Chromium => "Debian's Chromium without a window, which renders our pictures",
             Self::NodeRoot => "a Debian that boots in systemd-nspawn, made by debootstrap",
@@ -242,6 +247,7 @@ impl Part {
             | Self::KarpenterCrds
             | Self::KarpenterAzureCrds
             | Self::Helm
+            | Self::KubeadmTypes
             | Self::SystemdAnalyze
             | Self::Chromium
             | Self::NodeRoot => Tier::Default,
@@ -283,7 +289,7 @@ impl Part {
                 go: GO,
             },
             Self::Helm => Recipe::GoProgram {
-                module: [
+                module: &[
                     ("go.mod", include_str!("../../../tools/helm/go.mod")),
                     ("go.sum", include_str!("../../../tools/helm/go.sum")),
                 ],
@@ -292,11 +298,22 @@ impl Part {
                 go: GO,
             },
             Self::Umoci => Recipe::GoProgram {
-                module: [
+                module: &[
                     ("go.mod", include_str!("../../../tools/umoci/go.mod")),
                     ("go.sum", include_str!("../../../tools/umoci/go.sum")),
                 ],
                 package: "github.com/opencontainers/umoci/cmd/umoci",
+                variables: &[],
+                go: GO,
+            },
+            // kubeadm itself needs modules that nothing else here does; its types are of those that the servers are made of.
+            Self::KubeadmTypes => Recipe::GoProgram {
+                module: &[
+                    ("go.mod", include_str!("../../../tools/kubeadm/go.mod")),
+                    ("go.sum", include_str!("../../../tools/kubeadm/go.sum")),
+                    ("main.go", include_str!("../../../tools/kubeadm/main.go")),
+                ],
+                package: ".",
                 variables: &[],
                 go: GO,
             },
@@ -324,6 +341,7 @@ impl Part {
             Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
             Self::KarpenterAzureCrds => "crds/karpenter.azure.com_aksnodeclasses.yaml",
             Self::Helm => "bin/helm",
+            Self::KubeadmTypes => "bin/kubeadm-types",
             Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::Chromium => "bin/chromium-headless-shell",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",

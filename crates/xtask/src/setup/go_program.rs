@@ -11,7 +11,7 @@ use super::{Failed, Stop, quietly, run};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GoProgram {
     /// The files of the module: name and content.
-    pub(super) module: [(&'static str, &'static str); 2],
+    pub(super) module: &'static [(&'static str, &'static str)],
     /// The program's package.
     pub(super) package: &'static str,
     /// Variables that the linker sets: package, name and value.
