@@ -20,10 +20,10 @@ pub fn chain<'a>(boot: &'a Boot, unit: &'a str, fuzz: Usec) -> Result<String, No
     let id = boot.id(unit);
     let mut text = HEADER.to_owned();
     if let Some(root) = boot.started(id) {
-        line(boot, &mut text, &[], None, id, root, true);
+        line(boot, &mut text, Branches::default(), None, id, root, true);
     }
     let mut printer = Printer { boot, fuzz, finish, seen: BTreeSet::new(), text };
-    printer.below(unit, &mut Vec::new());
+    printer.below(unit);
     Ok(printer.text)
 }
 
@@ -36,33 +36,29 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    fn below(&mut self, name: &'a str, branches: &mut Vec<bool>) {
+    fn below(&mut self, name: &'a str) {
         // Under the name that was asked for: the tool does not know an alias again.
         self.seen.insert(name);
         // Chains are as deep as units are ordered: a walk, not a recursion, so that a hostile capture cannot end the stack.
-        let mut open = vec![(self.next(name), 0)];
-        while let Some((chosen, done)) = open.last_mut() {
+        let mut open = vec![(self.next(name), 0, Branches::default())];
+        while let Some((chosen, done, branches)) = open.last_mut() {
             if self.text.len() > LONGEST {
                 self.text.push_str("...\n");
                 return;
             }
             let Some((dependency, unit)) = chosen.get(*done).copied() else {
                 open.pop();
-                branches.pop();
                 continue;
             };
             *done += 1;
             let last = *done == chosen.len();
-            line(self.boot, &mut self.text, branches, Some(last), dependency, unit, false);
-            if self.seen.contains(dependency) {
-                branches.push(!last);
-                let _ = writeln!(self.text, "{}\u{2514}\u{2500}...", indent(branches));
-                branches.pop();
+            let (here, below) = (*branches, branches.below(!last));
+            line(self.boot, &mut self.text, here, Some(last), dependency, unit, false);
+            if !self.seen.insert(dependency) {
+                let _ = writeln!(self.text, "{below}\u{2514}\u{2500}...");
                 continue;
             }
-            self.seen.insert(dependency);
-            branches.push(!last);
-            open.push((self.next(dependency), 0));
+            open.push((self.next(dependency), 0, below));
         }
     }
 
@@ -84,14 +80,33 @@ impl<'a> Printer<'a> {
     }
 }
 
-fn indent(branches: &[bool]) -> String {
-    branches.iter().map(|open| if *open { "\u{2502} " } else { "  " }).collect()
+/// The branches that are still open left of a line. The tool keeps them in the bits of one word: from the 33rd level on it has forgotten the
+/// first, and shows a later one in their place.
+#[derive(Clone, Copy, Default)]
+struct Branches {
+    level: u32,
+    open: u32,
 }
 
-fn line(boot: &Boot, text: &mut String, branches: &[bool], last: Option<bool>, name: &str, unit: &Unit, root: bool) {
+impl Branches {
+    fn below(self, more: bool) -> Self {
+        Self { level: self.level + 1, open: self.open << 1 | u32::from(more) }
+    }
+}
+
+impl std::fmt::Display for Branches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (0..self.level).rev().try_for_each(|level| {
+            let is_open = self.open.wrapping_shr(level) & 1 == 1;
+            f.write_str(if is_open { "\u{2502} " } else { "  " })
+        })
+    }
+}
+
+fn line(boot: &Boot, text: &mut String, branches: Branches, last: Option<bool>, name: &str, unit: &Unit, root: bool) {
     let userspace = boot.userspace();
     let (activating, activated) = (unit.activating.unwrap_or_default(), unit.activated.unwrap_or_default());
-    text.push_str(&indent(branches));
+    let _ = write!(text, "{branches}");
     if let Some(last) = last {
         text.push_str(if last { "\u{2514}\u{2500}" } else { "\u{251c}\u{2500}" });
     }

@@ -72,6 +72,29 @@ pub(crate) fn boot(seed: u64) -> Boot {
     }
 }
 
+/// A boot in which each unit waits for the next; at every so many steps for two that were ready at once.
+pub(crate) fn ladder(depth: usize, every: usize) -> Boot {
+    let mut units = BTreeMap::new();
+    let mut add = |name: String, place: usize, after: Vec<UnitName>| {
+        let at = Some(Usec(2_000_000 + (depth - place) as u64 * 1_000));
+        let zero = Some(Usec::ZERO);
+        let index = units.len();
+        let unit = Unit { index, activating: at, activated: at, deactivated: zero, after, ..Unit::default() };
+        units.insert(UnitName::from(name), unit);
+    };
+    for place in 0..depth {
+        let mut after = vec![format!("step{}.target", place + 1).into()];
+        if place % every == 0 {
+            after.push(format!("twin{}.target", place + 1).into());
+            add(format!("twin{}.target", place + 1), place + 1, Vec::new());
+        }
+        add(format!("step{place}.target"), place, after);
+    }
+    add(format!("step{depth}.target"), depth, Vec::new());
+    let manager = Manager { userspace: Some(Usec(1_000_000)), finish: Some(Usec(9_000_000)), ..Manager::default() };
+    Boot { manager, units, ..Boot::default() }
+}
+
 /// The same boot as the tool sees it in the user scope: counted from PID 1.
 pub(crate) fn from_pid_1(boot: &Boot) -> Boot {
     let start = boot.userspace();

@@ -70,6 +70,17 @@ fn thousands_of_boots_are_printed_as_systemd_analyze_prints_them() {
     (CASES..MANY).for_each(hold_against);
 }
 
+/// The tool keeps the open branches in the bits of a word: below the 32nd level its lines are no longer what one would expect.
+#[test]
+fn branches_that_are_deeper_than_a_word_has_bits_are_printed_as_the_tool_prints_them() {
+    for (depth, every) in [(31, 1), (33, 1), (40, 3), (70, 5), (70, 1)] {
+        let boot = graph::ladder(depth, every);
+        let tool = Tool::new(&boot);
+        let ours = kiln_boot::chain(&graph::from_pid_1(&boot), "step0.target", Usec::ZERO).expect("a finished boot");
+        assert_eq!(ours, tool.run(&["critical-chain", "step0.target"]), "{depth} deep: ours, then theirs");
+    }
+}
+
 #[test]
 fn a_boot_that_goes_on_is_refused_as_the_tool_refuses_it() {
     let mut boot = graph::boot(7);
