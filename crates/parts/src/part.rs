@@ -416,7 +416,8 @@ mod tests {
     fn an_unknown_part_is_answered_with_the_known_ones() {
         assert_eq!("deny".parse(), Ok(Part::CargoDeny));
         let message = "hlem".parse::<Part>().unwrap_err().to_string();
-        let known = "deny, python, kube, karpenter, karpenter-azure, helm, systemd, chromium, node-root, umoci, az";
+        let known = "deny, python, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, umoci, \
+                     lab-tools, lab-root, az";
         assert_eq!(message, format!("no part is called `hlem`; the parts are: {known}"));
     }
 

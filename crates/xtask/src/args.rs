@@ -41,6 +41,7 @@ usage: cargo xtask <command>
                     karpenter  Karpenter's own CustomResourceDefinitions
                     karpenter-azure  the CustomResourceDefinition of Karpenter's provider for Azure
                     helm     Helm, built from its Go module
+                    kubeadm-types  kubeadm's own types, which its documents are held against
                     systemd  Debian's systemd-analyze, which ours is held against
                     chromium Debian's Chromium without a window, which renders our pictures (100 MB)
                     node-root  a Debian that boots in systemd-nspawn, made by debootstrap (320 MB; root)
