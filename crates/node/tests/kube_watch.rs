@@ -83,8 +83,15 @@ fn a_bad_document_is_refused_told_and_what_is_in_force_stays() {
     invalid["spec"]["cluster"]["endpoint"] = json!("ftp://nowhere");
     let mut namesake = node.document(5);
     namesake["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);
+    let token = "abcdef.0123456789abcdef";
+    let mut careless = node.document(6);
+    careless["spec"]["files"] = json!([{"path": "/etc/x", "content": format!("token={token}\n")}]);
+    let mut misplaced = node.document(6);
+    misplaced["metadata"]["generation"] = json!(token);
     for (document, says) in [
         (newer, "v9"),
+        (careless, "spec.files"),
+        (misplaced, "metadata.generation"),
         (invalid, "spec.cluster.endpoint"),
         (namesake, "give this one a higher number"),
         (json!({"apiVersion": "x"}), "`x`"),
@@ -99,6 +106,7 @@ fn a_bad_document_is_refused_told_and_what_is_in_force_stays() {
         });
         assert_eq!(node.current("config.json"), good);
     }
+    assert!(!node.everything_said().contains("0123456789abcdef"), "{}", node.everything_said());
     node.offer(&node.document(7));
     node.wait_confirmed(7);
 }

@@ -22,7 +22,7 @@ pub(crate) use azure::azure;
 /// Minutes become seconds; a question over loopback still fits between two looks.
 const SCALE: &str = "20";
 /// As long as a loaded machine may take for anything. Nothing here waits for it when all is well.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A node in a folder.
 pub(crate) struct Watched {
@@ -56,9 +56,9 @@ impl Watched {
         write(&root.path().join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
         write(&root.path().join("etc/group"), "root:x:0:\n");
         write(&root.path().join("dmi/product_uuid"), &azure().instance(instance).vm_id);
-        let place =
+        let server =
             Place { server: plane.server(), authority: plane.authority().to_owned(), certificates: vec![certificate] };
-        let client = Arc::new(Client::new(place, &name));
+        let client = Arc::new(Client::new(server, &name));
         let kubelet = Kubelet::start(Arc::clone(&client));
         Self { plane, name, instance, root, client, kubelet, watch: None }
     }
@@ -216,6 +216,13 @@ impl Watched {
     /// What the process said.
     pub(crate) fn journal(&self) -> String {
         fs::read_to_string(self.journal_file()).unwrap_or_default()
+    }
+
+    /// Everything that others than root may come to see: what the process said, its status, the Node object and its events.
+    pub(crate) fn everything_said(&self) -> String {
+        let status = fs::read_to_string(self.root.path().join("run/kiln/status.json")).unwrap_or_default();
+        let object = self.plane.run_kubectl(&["get", "node", &self.name, "-o", "json"]).expect("the node");
+        format!("{}\n{status}\n{object}\n{:?}", self.journal(), self.events())
     }
 
     fn journal_file(&self) -> PathBuf {
