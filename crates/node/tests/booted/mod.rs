@@ -3,6 +3,7 @@
 #![expect(dead_code, reason = "each test takes what it needs")]
 
 pub(crate) mod cloud;
+pub(crate) mod cluster;
 pub(crate) mod document;
 pub(crate) mod stage;
 

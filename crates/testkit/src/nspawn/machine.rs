@@ -82,7 +82,6 @@ impl Machine {
 
     /// Runs lines of shell in it, which must succeed.
     #[track_caller]
-    #[expect(clippy::must_use_candidate, reason = "run for what it does as often as for what it says")]
     pub fn shell(&self, lines: &str) -> Finished {
         self.run(&["sh", "-euc", lines]).success()
     }

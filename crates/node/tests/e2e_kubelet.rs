@@ -1,0 +1,147 @@
+//! A real kubelet and a real containerd, configured by kilnd alone, in a real cluster.
+
+mod booted;
+
+use booted::ONE;
+use booted::cloud::Cloud;
+use booted::cluster::{Cluster, real};
+use booted::document::{Document, medium};
+use booted::stage::{Stage, pods};
+use serde_json::{Value, json};
+use testkit::nspawn::Machine;
+
+/// A node that has joined and is ready, with its first generation seen healthy.
+fn joined(name: &str) -> (Machine, Cloud, Cluster) {
+    let mut machine = real(name).build();
+    let (cloud, cluster) = (Cloud::of(&machine), Cluster::of(&machine));
+    machine.hardware("dmi/product_uuid", ONE);
+    machine.hardware("cd/ovf-env.xml", medium("node-1", Some(&cluster.document(1))));
+    machine.boot();
+    machine.wait_until("the node is ready", |_| cluster.is_ready().then_some(()));
+    Stage::wait_committed(&machine, 1);
+    (machine, cloud, cluster)
+}
+
+fn process(machine: &Machine, unit: &str) -> String {
+    machine.property(unit, "MainPID")
+}
+
+#[test]
+fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_and_flag() {
+    let (machine, cloud, cluster) = joined("joins");
+    let born = cluster.node().expect("a node");
+    let kubelet = process(&machine, "kubelet.service");
+    let mirror = |document: Document| {
+        document
+            .with("/spec/kubelet/labels", json!({"example.com/team": "blue"}))
+            .with("/spec/registries", json!([{"host": "docker.io", "mirrors": ["https://mirror.example.com"]}]))
+    };
+
+    cloud.set(&mirror(cluster.document(2)));
+    Stage::wait_committed(&machine, 2);
+    machine.wait_until("the label is on the node", |_| {
+        (cluster.node()?["metadata"]["labels"]["example.com/team"] == "blue").then_some(())
+    });
+    let hosts = machine.shell("cat /etc/kiln/current/certs.d/docker.io/hosts.toml").stdout;
+    assert!(hosts.contains("https://mirror.example.com"), "{hosts}");
+    assert_eq!(process(&machine, "kubelet.service"), kubelet, "neither a label nor a mirror restarts it");
+
+    let more = |document: Document| mirror(document).with("/spec/kubelet/configuration/maxPods", json!(37));
+    cloud.set(&more(cluster.document(3)));
+    Stage::wait_committed(&machine, 3);
+    machine.wait_until("the node has room for 37 pods", |_| {
+        (cluster.node()?["status"]["capacity"]["pods"] == "37").then_some(())
+    });
+    let restarted = process(&machine, "kubelet.service");
+    assert_ne!(restarted, kubelet);
+
+    let runtime = process(&machine, "containerd.service");
+    cloud.set(&more(cluster.document(4)).with("/spec/kubelet/flags", json!({"--v": "3"})));
+    Stage::wait_committed(&machine, 4);
+    let line = machine.shell("tr '\\0' ' ' </proc/$(systemctl show --value -p MainPID kubelet.service)/cmdline").stdout;
+    assert!(line.contains("--v=3"), "{line}");
+    assert_eq!(process(&machine, "containerd.service"), runtime, "only what changed restarts");
+
+    let node = cluster.node().expect("a node");
+    assert_eq!(node["metadata"]["uid"], born["metadata"]["uid"], "it is the same node");
+    assert!(cluster.is_ready());
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.34.4");
+    let configured = |condition: &Value| condition["type"] == "KilnConfigured" && condition["status"] == "True";
+    let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    assert!(conditions.iter().any(configured), "{conditions:?}");
+    // The token that it joined with is in no place that others read. The brackets keep the look from finding itself.
+    let found = machine.shell(
+        "journalctl --no-pager | grep -c 0123456789abcde[f] || true
+         grep -rl 0123456789abcde[f] /etc /run /var/lib/kiln 2>/dev/null | xargs -r stat -c '%a %n' | grep -v '^600' || true
+         cat /proc/[0-9]*/cmdline | grep -c 0123456789abcde[f] || true",
+    );
+    assert_eq!(found.stdout, "0\n0\n");
+}
+
+/// Documents that a node cannot live with, each with what it breaks.
+fn broken(cluster: &Cluster, first: u64) -> Vec<(&'static str, u64, Document)> {
+    let hosts = json!([{"path": "/etc/hosts", "content": "127.0.0.1 localhost\n"}]);
+    let network =
+        json!([{"path": "/etc/cni/net.d/10-none.conflist", "content": "{}", "restarts": ["containerd.service"]}]);
+    let other = rcgen::generate_simple_self_signed(vec!["other".to_owned()]).expect("a certificate").cert.pem();
+    let numbered = |index: u64| cluster.document(first + index);
+    let breakages = [
+        ("the names of the cluster", "/spec/files", hosts),
+        ("its authority", "/spec/cluster/certificateAuthority", json!(other)),
+        ("the runtime", "/spec/runtime/configuration/oom_score", json!("much")),
+        ("control groups", "/spec/kubelet/flags", json!({"--cgroup-root": "/nowhere"})),
+        ("the network of pods", "/spec/files", network),
+    ];
+    breakages
+        .into_iter()
+        .enumerate()
+        .map(|(index, (what, path, value))| {
+            let index = u64::try_from(index).unwrap_or_default();
+            // Room for a kubelet that is well, and no more: these wait for nothing else.
+            let document = numbered(index).with(path, value).with("/spec/health/withinSeconds", json!(80));
+            (what, first + index, document.with("/spec/kubelet/configuration/maxPods", json!(50 + index)))
+        })
+        .collect()
+}
+
+fn refused(machine: &Machine) -> Vec<u64> {
+    let state = Stage::json(machine, "/var/lib/kiln/state.json");
+    let refused = state["refused"].as_array().cloned().unwrap_or_default();
+    refused.iter().filter_map(|refusal| refusal["number"].as_u64()).collect()
+}
+
+#[track_caller]
+fn assert_comes_back(machine: &Machine, cloud: &Cloud, what: &str, number: u64, document: &Document) {
+    cloud.set(document);
+    machine.wait_until(&format!("the document that breaks {what} came back"), |machine| {
+        refused(machine).contains(&number).then_some(())
+    });
+    machine.wait_until("kubelet is as before", |machine| {
+        let back = pods(machine).is_none() && machine.property("kubelet.service", "ActiveState") == "active";
+        (back && machine.property("containerd.service", "ActiveState") == "active").then_some(())
+    });
+    assert_eq!(Stage::committed(machine), Some(1), "{what}");
+}
+
+#[test]
+fn documents_that_break_a_node_come_back_by_themselves() {
+    let (machine, cloud, cluster) = joined("breaks");
+    for (what, number, document) in broken(&cluster, 2) {
+        assert_comes_back(&machine, &cloud, what, number, &document);
+        machine.wait_until("the node is ready again", |_| cluster.is_ready().then_some(()));
+    }
+    assert_eq!(
+        machine.read("/etc/hosts").as_deref(),
+        Some("127.0.0.1 localhost kubernetes\n"),
+        "as it was before kiln"
+    );
+}
+
+#[test]
+fn documents_that_break_a_node_come_back_without_an_api_server_too() {
+    let (machine, cloud, cluster) = joined("alone");
+    cluster.stop();
+    for (what, number, document) in broken(&cluster, 2) {
+        assert_comes_back(&machine, &cloud, what, number, &document);
+    }
+}
