@@ -85,7 +85,7 @@ fn two_sets_of_inputs_are_compared_field_by_field() {
 fn both(folder: &Folder, to: &str) -> [String; 2] {
     ["then", "now"].map(|month| {
         let sources =
-            SOURCES.map(|word| if word.ends_with(".yaml") { format!("{month}/{word}") } else { word.to_owned() });
+            SOURCES.map(|word| if !word.starts_with("--") { format!("{month}/{word}") } else { word.to_owned() });
         let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
         let file = format!("{month}.{to}");
         let finished =
