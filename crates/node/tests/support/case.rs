@@ -13,12 +13,15 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/node")
 }
 
-/// The names of all cases.
-pub(crate) fn names() -> Vec<String> {
+/// What a case that needs more than a folder says in its file `needs`.
+pub(crate) const NEEDS: &str = "needs";
+
+/// The names of all cases: of those that need more than a folder, or of the others.
+pub(crate) fn names(needs: bool) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder())
         .expect("tests/node")
         .map(|entry| entry.expect("an entry"))
-        .filter(|entry| entry.path().is_dir())
+        .filter(|entry| entry.path().is_dir() && entry.path().join(NEEDS).is_file() == needs)
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
@@ -27,6 +30,11 @@ pub(crate) fn names() -> Vec<String> {
 
 /// Runs a case and compares.
 pub(crate) fn check(name: &str) {
+    check_with(name, &[]);
+}
+
+/// The same, with variables for its script.
+pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
     let case = folder().join(name).canonicalize().unwrap_or_else(|error| panic!("tests/node/{name}: {error}"));
     let root = super::world::folder();
     let root = root.path();
@@ -38,6 +46,7 @@ pub(crate) fn check(name: &str) {
     shell.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     shell.env("LIB", folder().join("lib.sh")).env("CASE", &case).env("ROOT", root);
     shell.env("KILND", env!("CARGO_BIN_EXE_kilnd"));
+    shell.envs(variables.iter().map(|(name, value)| (name, value)));
     let imds = std::fs::read_to_string(case.join("imds")).ok().map(|script| Imds::start(&script, &case));
     // Nothing listens on port 1: a case without a script has no metadata service.
     shell.env("IMDS", imds.as_ref().map_or("http://127.0.0.1:1", |imds| &imds.url));

@@ -1,0 +1,182 @@
+//! The root file system grows to its disk: first its partition, then itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::LateError;
+
+/// What may be left at the end of a disk: a table's copy and what partitions are aligned to, in sectors of 512 bytes.
+const SLACK: u64 = 4096;
+
+/// Where the kernel describes disks.
+const BLOCK: &str = "/sys/class/block";
+
+/// Where things are; tests have their own.
+#[derive(Clone, Debug)]
+struct Disks {
+    block: PathBuf,
+    mounts: String,
+    tools: Vec<PathBuf>,
+}
+
+/// A partition on a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Partition {
+    disk: String,
+    number: u32,
+    has_room: bool,
+}
+
+/// Whether nothing is left to grow into. What cannot be told is taken so: a disk without partitions, a network's root.
+pub fn is_root_grown(mountinfo: &str) -> bool {
+    let disks = Disks { block: BLOCK.into(), mounts: mountinfo.to_owned(), tools: Vec::new() };
+    disks.root().is_none_or(|partition| !partition.has_room)
+}
+
+/// Grows the root's partition where there is room behind it, and the file system to its partition.
+pub fn grow_root() -> Result<(), LateError> {
+    let path = PathBuf::from("/proc/self/mountinfo");
+    let mounts = fs::read_to_string(&path).map_err(|source| LateError::Io { path, source })?;
+    let tools =
+        ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib/systemd", "/lib/systemd"].map(PathBuf::from).to_vec();
+    Disks { block: BLOCK.into(), mounts, tools }.grow()
+}
+
+impl Disks {
+    fn grow(&self) -> Result<(), LateError> {
+        if let Some(partition) = self.root().filter(|partition| partition.has_room) {
+            let device = format!("/dev/{}", partition.disk);
+            let number = partition.number.to_string();
+            match self.tool("growpart") {
+                Some(tool) => run(&tool, &[&device, &number], "")?,
+                // The same without cloud-utils: everything behind it belongs to it.
+                None => run(&self.needed("sfdisk")?, &["--no-reread", "--force", "-N", &number, &device], ", +\n")?,
+            }
+        }
+        run(&self.needed("systemd-growfs")?, &["/"], "")
+    }
+
+    fn root(&self) -> Option<Partition> {
+        let line = self.mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/"))?;
+        let (_, behind) = line.split_once(" - ")?;
+        let name = behind.split(' ').nth(1)?.strip_prefix("/dev/")?;
+        let folder = fs::canonicalize(self.block.join(name)).ok()?;
+        let number = |folder: &Path, file: &str| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
+        let index = number(&folder, "partition")?;
+        let disk = folder.parent()?;
+        let end = number(&folder, "start")? + number(&folder, "size")?;
+        // Another partition behind it is in the way.
+        let others = fs::read_dir(disk).ok()?.flatten().filter_map(|entry| number(&entry.path(), "start"));
+        let is_last = others.max()? < end;
+        let has_room = is_last && end + SLACK < number(disk, "size")?;
+        Some(Partition {
+            disk: disk.file_name()?.to_string_lossy().into_owned(),
+            number: u32::try_from(index).ok()?,
+            has_room,
+        })
+    }
+
+    fn tool(&self, name: &str) -> Option<PathBuf> {
+        self.tools.iter().map(|folder| folder.join(name)).find(|path| path.is_file())
+    }
+
+    fn needed(&self, name: &str) -> Result<PathBuf, LateError> {
+        self.tool(name)
+            .ok_or_else(|| LateError::Tool { tool: name.to_owned(), said: "it is not in this image".to_owned() })
+    }
+}
+
+fn run(tool: &Path, args: &[&str], input: &str) -> Result<(), LateError> {
+    use std::io::Write as _;
+    let failed = |said: String| LateError::Tool { tool: format!("{} {}", tool.display(), args.join(" ")), said };
+    let mut command = Command::new(tool);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // A tool that reads nothing closes its end.
+        let _ = pipe.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    // growpart ends with 1 and this word when there is nothing to do.
+    let nothing = String::from_utf8_lossy(&output.stdout).contains("NOCHANGE");
+    if output.status.success() || nothing { Ok(()) } else { Err(failed(said)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    /// A machine with a disk of these sectors and its root on the second of two partitions.
+    fn machine(folder: &Path, disk: u64, tools: &[&str]) -> Disks {
+        let put = |path: &str, text: String| {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+            fs::write(path, text).expect("written");
+        };
+        put("devices/sda/size", format!("{disk}\n"));
+        for (name, number, start, size) in [("sda1", 1, 2048_u64, 100_000_u64), ("sda2", 2, 102_048, 1_000_000)] {
+            put(&format!("devices/sda/{name}/partition"), format!("{number}\n"));
+            put(&format!("devices/sda/{name}/start"), format!("{start}\n"));
+            put(&format!("devices/sda/{name}/size"), format!("{size}\n"));
+            fs::create_dir_all(folder.join("block")).expect("a folder");
+            symlink(format!("../devices/sda/{name}"), folder.join("block").join(name)).expect("a link");
+        }
+        for tool in tools {
+            put(&format!("bin/{tool}"), format!("#!/bin/sh\necho {tool} \"$@\" $(cat) >>{}/log\n", folder.display()));
+            fs::set_permissions(folder.join("bin").join(tool), fs::Permissions::from_mode(0o755)).expect("a mode");
+        }
+        Disks {
+            block: folder.join("block"),
+            mounts: "22 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw\n30 22 8:1 / /boot rw - ext4 /dev/sda1 rw\n"
+                .to_owned(),
+            tools: vec![folder.join("bin")],
+        }
+    }
+
+    #[test]
+    fn the_last_partition_grows_where_there_is_room_behind_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disks = machine(folder.path(), 4_000_000, &["growpart", "sfdisk", "systemd-growfs"]);
+        assert_eq!(disks.root(), Some(Partition { disk: "sda".to_owned(), number: 2, has_room: true }));
+        disks.grow().expect("grown");
+        let log = fs::read_to_string(folder.path().join("log")).expect("a log");
+        assert_eq!(log, "growpart /dev/sda 2\nsystemd-growfs /\n");
+    }
+
+    #[test]
+    fn without_growpart_the_table_is_edited() {
+        let folder = tempfile::tempdir().expect("a folder");
+        machine(folder.path(), 4_000_000, &["sfdisk", "systemd-growfs"]).grow().expect("grown");
+        let log = fs::read_to_string(folder.path().join("log")).expect("a log");
+        assert_eq!(log, "sfdisk --no-reread --force -N 2 /dev/sda , +\nsystemd-growfs /\n");
+    }
+
+    #[test]
+    fn a_full_disk_and_a_partition_that_is_not_the_last_stay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let full = machine(folder.path(), 1_104_000, &["systemd-growfs"]);
+        assert!(!full.root().expect("a root").has_room);
+        full.grow().expect("only the file system");
+        let other = tempfile::tempdir().expect("a folder");
+        let mut disks = machine(other.path(), 4_000_000, &[]);
+        disks.mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n".to_owned();
+        assert!(!disks.root().expect("a root").has_room, "another one is behind it");
+        assert!(disks.grow().expect_err("no tool").to_string().contains("systemd-growfs"));
+        disks.mounts = "22 1 0:1 / / rw - overlay overlay rw\n".to_owned();
+        assert_eq!(disks.root(), None);
+    }
+
+    #[test]
+    fn what_a_tool_says_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tool = folder.path().join("tool");
+        fs::write(&tool, "#!/bin/sh\necho no such disk >&2\nexit 3\n").expect("written");
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let error = run(&tool, &["a"], "").expect_err("failed").to_string();
+        assert!(error.contains("tool a") && error.contains("no such disk"), "{error}");
+    }
+}
