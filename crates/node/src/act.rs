@@ -51,7 +51,7 @@ impl Way {
 
     /// Everything after that, up to what waits for the kubelet.
     pub fn go(&self, node: &Node, pace: Pace) -> Result<(), ActError> {
-        self.walk(node, pace, |error| Err(error))
+        self.walk(node, pace, Err)
     }
 
     /// The same on the way back: a service that does not come up is no reason to leave files half way. Says which did not.
@@ -151,9 +151,10 @@ impl Way {
             | Step::Restart { .. } => {
                 services::act(node, step, pace)?;
             }
-            Step::GrowRoot => late::grow_root(root)?,
-            Step::Swap { path, mib } => late::swap(root, path, *mib)?,
-            Step::Mount(mount) => late::mount(root, mount)?,
+            Step::GrowRoot if root.is_host() => late::grow_root()?,
+            Step::GrowRoot => {}
+            Step::Swap { path, mib } => late::swap(node, path, *mib)?,
+            Step::Mount(mount) => late::mount(node, mount)?,
             // The cluster restarts machines, after their pods have left.
             Step::Reboot => node.journal.say("the machine restarts when the cluster says so"),
         }

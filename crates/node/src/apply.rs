@@ -211,10 +211,10 @@ fn take_back(node: &Node, before: &State, looked: &Looked, error: ActError) -> N
     let back = go_to(node, state, &config, &generation.folder);
     let mut after = before.clone();
     if in_service && let Some(trial) = &state.trial {
-        // A document that a service does not start with is not tried again by itself.
-        after.committed = after.in_force().cloned();
-        after.trial = Some(trial.clone());
-        after.failed(&error.to_string());
+        // A document that a service does not start with is not tried again by itself; what was on trial before goes on with it.
+        let mut failing = State { committed: Some(generation.clone()), trial: Some(trial.clone()), ..before.clone() };
+        failing.failed(&error.to_string());
+        after.refused = failing.refused;
     }
     match back.and_then(|()| Ok(store::save(&node.root, &after, Durability::Now)?)) {
         Ok(()) if in_service => NotApplied::CameBack { to: generation.number, source: error },

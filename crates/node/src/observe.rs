@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kiln_host::{Found, Kind, Owners, Root};
 use kiln_node_plan::{Artifact, Desired, Late, Manifest, Observed, Owner, Questions, Seen};
 
-use crate::enable;
+use crate::{enable, late};
 
 /// Answers what a plan to a desired state asks. `manifest` is what the generation before remembers.
 pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Result<Observed, kiln_host::Error> {
@@ -42,7 +42,9 @@ pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Re
     }
     if root.is_host() {
         observed.swap = swap(&text(root, "/proc/swaps")?);
-        observed.mounts = mounts(&text(root, "/proc/self/mountinfo")?);
+        let mountinfo = text(root, "/proc/self/mountinfo")?;
+        observed.root_grown = late::is_root_grown(&mountinfo);
+        observed.mounts = mounts(&mountinfo);
     } else {
         pretend(desired, &mut observed);
     }

@@ -11,7 +11,7 @@ use crate::way::Pace;
 
 /// How long a service may take to start. containerd with many pods reads for half a minute; the default limit of systemd itself is 90 s,
 /// and it is the one to say that a service does not come up.
-const PATIENCE: Duration = Duration::from_secs(100);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Loads modules of the kernel, and has ended when it has.
 const MODULES_UNIT: &str = "systemd-modules-load.service";

@@ -69,7 +69,13 @@ impl Way {
         let kept = kept.filter(|_| pace != Pace::FirstBoot).map(SecretBytes::new);
         let facts = facts::gather(node, &wanted.spec.credential_from, kept, pace == Pace::FirstBoot)?;
         let desired = Desired::of(wanted, &facts)?;
-        let observed = observe(root, &desired, manifest)?;
+        let mut observed = observe(root, &desired, manifest)?;
+        if in_force.as_ref() == Some(wanted) {
+            // A setting that the kernel did not have when the document came was said then; it is no work of today.
+            for setting in desired.kernel.iter().filter(|setting| setting.optional) {
+                observed.settings.entry(setting.path.clone()).or_insert_with(|| setting.value.clone());
+            }
+        }
         // At a first boot the link may be the donor's, or that of an attempt that was cut off.
         let compared = in_force.as_ref().filter(|_| pace != Pace::FirstBoot);
         let plan = Plan::of(compared, wanted, &desired, &observed);
