@@ -19,6 +19,9 @@ pub const PREPROVISIONING: Usec = Usec(60_000_000);
 /// The hop of PID 1 itself, which has no unit: it runs generators and loads units before the first of them starts.
 pub const MANAGER: &str = "systemd";
 
+/// Of units whose fate is not recorded, so many are named in a line.
+const FATES: usize = 3;
+
 /// One hop of the way: a unit, how long it took, and what it waited for.
 ///
 /// All waits, and all runs but that of the first hop, add up to the first hop's beginning.
@@ -74,6 +77,8 @@ pub enum Fact {
     End(UnitName),
     /// What a unit is ordered after.
     Order(UnitName),
+    /// What became of units that a unit is ordered after, and that the record does not have: they do not exist, or ended and were forgotten.
+    Fates(Vec<UnitName>),
 }
 
 /// Why a unit started when it did.
@@ -158,6 +163,14 @@ impl std::fmt::Display for Fact {
             Self::Start(unit) => write!(f, "when {unit} began"),
             Self::End(unit) => write!(f, "when {unit} was active"),
             Self::Order(unit) => write!(f, "what {unit} is ordered after"),
+            Self::Fates(units) => {
+                let some: Vec<&str> = units.iter().map(UnitName::as_str).take(FATES).collect();
+                write!(f, "what became of {}", some.join(", "))?;
+                match units.len() - some.len() {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
+            }
         }
     }
 }
@@ -217,6 +230,13 @@ mod tests {
         assert_eq!(first(&boot).wait, Wait::Unknown);
         boot.units.get_mut("a.service").unwrap().activated = None;
         assert_eq!(first(&boot).wait, Wait::NotRecorded(Fact::End("a.service".into())));
+        boot.units.get_mut("a.service").unwrap().activated = Some(Usec(101_000));
+        boot.units.get_mut("kubelet.service").unwrap().after.push("gone.service".into());
+        let wait = first(&boot).wait;
+        assert_eq!(wait, Wait::NotRecorded(Fact::Fates(vec!["gone.service".into()])));
+        assert_eq!(wait.to_string(), "unknown: it is not recorded what became of gone.service");
+        boot.units.insert("gone.service".into(), Unit { load_state: Some("not-found".into()), ..Unit::default() });
+        assert_eq!(first(&boot).wait, Wait::Unknown, "it is recorded that there is none");
         boot.units.get_mut("kubelet.service").unwrap().after.clear();
         boot.units.get_mut("kubelet.service").unwrap().order_recorded = false;
         assert_eq!(first(&boot).wait, Wait::NotRecorded(Fact::Order("kubelet.service".into())));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::model::Boot;
+use crate::model::{Boot, Manager};
 use crate::span::Usec;
 
 /// The boot is still going on, or its end was not recorded.
@@ -27,6 +27,26 @@ pub(crate) fn finished(boot: &Boot) -> Result<Usec, NotFinished> {
     }
 }
 
+/// Names that systemd gives to containers; all other kinds of virtualization boot a kernel.
+const CONTAINERS: [&str; 12] = [
+    "systemd-nspawn",
+    "lxc",
+    "lxc-libvirt",
+    "docker",
+    "podman",
+    "rkt",
+    "openvz",
+    "wsl",
+    "proot",
+    "pouch",
+    "k8s",
+    "container-other",
+];
+
+fn is_container(manager: &Manager) -> bool {
+    manager.virtualization.as_deref().is_some_and(|kind| CONTAINERS.contains(&kind))
+}
+
 /// What `systemd-analyze time` prints, trailing blank included.
 pub fn time(boot: &Boot) -> Result<String, NotFinished> {
     let finish = finished(boot)?;
@@ -43,7 +63,7 @@ pub fn time(boot: &Boot) -> Result<String, NotFinished> {
     }
     let kernel_done = initrd.unwrap_or(userspace);
     // In a container there is no kernel of one's own.
-    let has_kernel = userspace > Usec::ZERO;
+    let has_kernel = userspace > Usec::ZERO && !is_container(manager);
     if has_kernel {
         let _ = write!(text, "{kernel_done} (kernel) + ");
     }

@@ -79,5 +79,10 @@ fn lacking(boot: &Boot, name: &str, unit: &Unit, is_first: bool) -> Option<Fact>
     if let Some(open) = open {
         return Some(Fact::End(open.name.into()));
     }
+    // systemd forgets a unit that ended and that nobody holds, and keeps one that does not exist as long as somebody names it.
+    let lost: Vec<UnitName> = unit.after.iter().filter(|name| boot.unit(name.as_str()).is_none()).cloned().collect();
+    if !lost.is_empty() {
+        return Some(Fact::Fates(lost));
+    }
     (is_first && boot.loaded().is_none()).then_some(Fact::UnitsLoaded)
 }

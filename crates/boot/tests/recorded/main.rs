@@ -49,4 +49,7 @@ fn the_way_of_a_recorded_boot_adds_up_and_begins_with_pid_1_at_work() {
     assert_eq!(explained.began.to_string(), "33.966s");
     let manager = explained.findings.iter().find(|finding| finding.kind == FindingKind::Manager).expect("PID 1's time");
     assert_eq!(manager.saves.to_string(), "4.202s");
+    // e2scrub_reap.service ran until then, ended, and was forgotten.
+    let forgotten = "multi-user.target waited 2.271s; why is unknown: it is not recorded what became of rescue.target, e2scrub_reap.service, rescue.service";
+    assert!(explained.findings.iter().any(|finding| finding.found == forgotten), "{:?}", explained.findings);
 }

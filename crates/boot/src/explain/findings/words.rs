@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{AGENTS, Finding, FindingKind};
-use crate::explain::{Hop, Wait, is_pause};
+use crate::explain::{Fact, Hop, Wait, is_pause};
 use crate::model::{Boot, UnitName};
 use crate::span::Usec;
 
@@ -76,6 +76,9 @@ pub(super) fn waited(boot: &Boot, hop: &Hop, saves: Usec) -> Finding {
     };
     let agent = AGENTS.into_iter().find(|name| boot.started(name).is_some());
     let advice = match (kind, agent) {
+        (FindingKind::Unknown, _) if matches!(hop.wait, Wait::NotRecorded(Fact::Fates(_))) => {
+            "a unit that ended and was forgotten is in the journal: `journalctl -b -u UNIT`".to_owned()
+        }
         (FindingKind::Unknown, _) => {
             "take a new capture with `kiln boot capture`, which keeps all that is needed".to_owned()
         }
