@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ureq::Agent;
 use ureq::tls::{Certificate, ClientCert, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
+use ureq::{Agent, Proxy};
 
 use crate::error::ClientError;
 
@@ -26,6 +26,8 @@ pub struct Place {
     pub authority: String,
     /// Where the kubelet's certificate and key may be, PEM, in one file that the kubelet replaces. The first that is there counts.
     pub certificates: Vec<PathBuf>,
+    /// The proxy on the way, `http://host:port`; none where the way is direct.
+    pub proxy: Option<String>,
 }
 
 /// An answer: status and body.
@@ -101,6 +103,9 @@ impl Connection {
                 what: "certificate",
             });
         }
+        let proxy = self.place.proxy.as_deref().map(Proxy::new).transpose();
+        let proxy = proxy
+            .map_err(|error| ClientError::Unreachable { url: self.place.server.clone(), source: Box::new(error) })?;
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(kiln_tls::provider())
@@ -110,7 +115,7 @@ impl Connection {
         let config = Agent::config_builder()
             .tls_config(tls)
             .https_only(true)
-            .proxy(None)
+            .proxy(proxy)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .http_status_as_error(false)

@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use control_plane::{ControlPlane, Identity, shared, unique};
 use kiln_node_client::{Client, ClientError, Condition, Event, Place, Severity, Truth};
@@ -25,7 +30,12 @@ impl Joined {
         let certificate = folder.path().join("kubelet-client-current.pem");
         give(plane, &certificate, &Identity::node(&name));
         let client = Client::new(
-            Place { server: plane.server(), authority: plane.authority().to_owned(), certificates: vec![certificate] },
+            Place {
+                server: plane.server(),
+                authority: plane.authority().to_owned(),
+                certificates: vec![certificate],
+                proxy: None,
+            },
             &name,
         );
         Self { plane, name, folder, client }
@@ -124,6 +134,7 @@ fn a_node_may_not_touch_its_taints_or_another_node() {
         server: one.plane.server(),
         authority: one.plane.authority().to_owned(),
         certificates: vec![certificate],
+        proxy: None,
     };
     let error = Client::new(place, &other.name).patch_annotations(&set("a", "b")).expect_err("refused");
     assert!(error.is_forbidden(), "{error}");
@@ -150,7 +161,8 @@ fn a_server_that_the_clusters_authority_does_not_vouch_for_is_not_believed() {
         own.certificate
     };
     let certificate = node.folder.path().join("kubelet-client-current.pem");
-    let place = Place { server: node.plane.server(), authority: stranger, certificates: vec![certificate] };
+    let place =
+        Place { server: node.plane.server(), authority: stranger, certificates: vec![certificate], proxy: None };
     let error = Client::new(place, &node.name).node().expect_err("not believed");
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
     assert!(
@@ -158,7 +170,8 @@ fn a_server_that_the_clusters_authority_does_not_vouch_for_is_not_believed() {
             Place {
                 server: "https://127.0.0.1:1".to_owned(),
                 authority: node.plane.authority().to_owned(),
-                certificates: vec![node.folder.path().join("kubelet-client-current.pem")]
+                certificates: vec![node.folder.path().join("kubelet-client-current.pem")],
+                proxy: None
             },
             &node.name
         )
@@ -180,6 +193,46 @@ fn a_kubelet_that_renews_its_lease_is_seen_to() {
         node.plane.apply(&lease(time)).expect("renewed");
         assert_eq!(node.client.renewed().expect("read").as_deref(), Some(time));
     }
+}
+
+/// A proxy that takes `CONNECT` and counts.
+fn proxy() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    thread::spawn(move || {
+        for mut near in listener.incoming().flatten() {
+            let mut lines = BufReader::new(near.try_clone().expect("a copy")).lines().map_while(Result::ok);
+            let first = lines.next().unwrap_or_default();
+            let target =
+                first.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).unwrap_or_default().to_owned();
+            while lines.next().is_some_and(|line| !line.is_empty()) {}
+            let Ok(mut far) = TcpStream::connect(&target) else { continue };
+            counter.fetch_add(1, Ordering::SeqCst);
+            let _ = near.write_all(b"HTTP/1.1 200 Connected\r\n\r\n");
+            let (mut back, mut forth) = (far.try_clone().expect("a copy"), near.try_clone().expect("a copy"));
+            thread::spawn(move || std::io::copy(&mut back, &mut near));
+            thread::spawn(move || std::io::copy(&mut forth, &mut far));
+        }
+    });
+    (url, count)
+}
+
+#[test]
+fn a_proxy_on_the_way_carries_everything_and_sees_nothing() {
+    let node = Joined::new("proxy");
+    let (url, count) = proxy();
+    let certificates = vec![node.folder.path().join("kubelet-client-current.pem")];
+    let place = Place {
+        server: node.plane.server(),
+        authority: node.plane.authority().to_owned(),
+        certificates,
+        proxy: Some(url),
+    };
+    Client::new(place, &node.name).patch_annotations(&set("example.com/way", "around")).expect("through the proxy");
+    assert_eq!(node.object()["metadata"]["annotations"]["example.com/way"], "around");
+    assert_eq!(count.load(Ordering::SeqCst), 1);
 }
 
 #[test]

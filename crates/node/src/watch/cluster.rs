@@ -44,8 +44,12 @@ impl Cluster {
         if let Ok(Some(folder)) = Generations::of(&node.root).current() {
             certificates.push(below(&Generations::folder(&folder)).join(GIVEN_CERTIFICATE));
         }
-        let place =
-            Place { server: cluster.endpoint.clone(), authority: cluster.certificate_authority.clone(), certificates };
+        let place = Place {
+            server: cluster.endpoint.clone(),
+            authority: cluster.certificate_authority.clone(),
+            certificates,
+            proxy: super::proxy::to_the_cluster(config),
+        };
         if self.client.as_ref().is_none_or(|(known, client)| *known != place || client.name() != name) {
             self.client = Some((place.clone(), Client::new(place, &name)));
         }

@@ -6,6 +6,7 @@
 mod cluster;
 mod follow;
 mod gates;
+mod proxy;
 mod schedule;
 mod signals;
 mod trial;

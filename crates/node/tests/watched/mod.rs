@@ -56,8 +56,12 @@ impl Watched {
         write(&root.path().join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
         write(&root.path().join("etc/group"), "root:x:0:\n");
         write(&root.path().join("dmi/product_uuid"), &azure().instance(instance).vm_id);
-        let server =
-            Place { server: plane.server(), authority: plane.authority().to_owned(), certificates: vec![certificate] };
+        let server = Place {
+            server: plane.server(),
+            authority: plane.authority().to_owned(),
+            certificates: vec![certificate],
+            proxy: None,
+        };
         let client = Arc::new(Client::new(server, &name));
         let kubelet = Kubelet::start(Arc::clone(&client));
         Self { plane, name, instance, root, client, kubelet, watch: None }
