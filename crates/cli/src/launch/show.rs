@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
-use kiln_cloud::{LAUNCH_DONE, LAUNCH_TAG, Machine, MachineState};
+use kiln_cloud::{LAUNCH_DONE, LAUNCH_TAG, Machine, MachineState, Provisioning};
 use kiln_operate::launch::{Collected, Fate, Leftover, Observer};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -44,14 +44,21 @@ pub(super) fn print(form: Output, text: &str, document: &impl Serialize) -> Resu
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| failed(&error))
 }
 
+fn word(provisioning: &Provisioning) -> &str {
+    match provisioning {
+        Provisioning::Succeeded => "succeeded",
+        Provisioning::InProgress(word) => word,
+        Provisioning::Failed => "failed",
+        Provisioning::Canceled => "canceled",
+    }
+}
+
 pub(super) fn machines(owner: &str, machines: &[Machine]) -> (String, Value) {
     let mut text = String::new();
     let mut all = Vec::new();
     for machine in machines {
         let (state, vm) = match &machine.state {
-            MachineState::Present { provisioning, vm_id } => {
-                (format!("{provisioning:?}").to_lowercase(), vm_id.clone())
-            }
+            MachineState::Present { provisioning, vm_id } => (word(provisioning).to_owned(), vm_id.clone()),
             MachineState::Fragment => ("fragment".to_owned(), None),
         };
         let launch = machine.tags.get(LAUNCH_TAG).map_or("unknown", String::as_str);

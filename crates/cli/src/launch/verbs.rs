@@ -63,11 +63,12 @@ pub(super) async fn create(place: &Place, verb: &Create, environment: &Environme
     let at = now.as_ref()();
     let machine =
         launch::create(&azure, &found.inputs, &made, verb.name.clone(), at, &Progress).await.map_err(|error| {
+            let failure = failure(&error);
+            let owner = found.inputs.text("clusterName");
             let hint = format!(
-                "the same command completes what was begun; `kiln launch gc --owner {}` removes it",
-                found.inputs.text("clusterName")
+                "the same command completes what was begun; `kiln launch gc --owner {owner}` removes it once it is old enough"
             );
-            failure(&error).hint(hint)
+            if failure.code == 1 { failure.hint(hint) } else { failure }
         })?;
     let vm = match &machine.state {
         MachineState::Present { vm_id, .. } => vm_id.clone(),

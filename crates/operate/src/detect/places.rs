@@ -137,6 +137,9 @@ async fn identities<L: Landscape>(azure: &L, placements: &Seen<Vec<Placement>>, 
     let kubelets = match (named.as_slice(), first.as_slice()) {
         ([one], _) => *one,
         ([], [only]) => only,
+        (_, []) => {
+            return found.miss("kubeletIdentityClientId", format!("{}: the pools have no identity", placements.call));
+        }
         _ => {
             let why = format!("{}: of {} identities none is named as kubelet's", placements.call, first.len());
             return found.miss("kubeletIdentityClientId", why);

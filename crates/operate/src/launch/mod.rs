@@ -73,7 +73,9 @@ pub async fn create<M: Machines>(
     let mut spec = launch::machine(inputs, template, name)?;
     // A text that is no text would be a machine without custom data.
     debug_assert!(!spec.custom_data.expose().is_empty() || template.custom_data.expose().is_empty());
-    spec.tags.insert(LAUNCH_TAG.to_owned(), now.to_string());
+    // Whole seconds: people read it.
+    let begun = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    spec.tags.insert(LAUNCH_TAG.to_owned(), begun.to_string());
     observer.begins(&format!("{}: interface and machine of size {} from {}", spec.name, spec.size, spec.image));
     machines.create(&spec).await.map_err(Error::Cloud)?;
     // The secret is not needed any more.
