@@ -1,0 +1,45 @@
+//! The cases of `tests/node` that look at system calls, or at file systems that are full or read-only.
+
+mod support;
+
+use parts::Part;
+use support::case::{check_with, names};
+
+macro_rules! cases {
+    ($($name:ident = $folder:literal),* $(,)?) => {
+        const LISTED: &[&str] = &[$($folder),*];
+        $(#[test]
+        fn $name() {
+            check_with($folder, &[("STRACE", strace())]);
+        })*
+    };
+}
+
+cases! {
+    a_first_boot_has_no_child_and_waits_for_no_disk = "first-boot-in-system-calls",
+    disk_full = "disk-full",
+    kill_at_every_rename = "kill-at-every-rename",
+    nothing_to_do_writes_nothing = "nothing-to-do-in-system-calls",
+    read_only = "read-only",
+}
+
+/// Debian's strace, with the libraries that it was built for.
+fn strace() -> String {
+    let nspawn = testkit::require(Part::NodeRoot);
+    let root = nspawn.ancestors().nth(3).expect("`/usr/bin/systemd-nspawn` is below a root");
+    let library = root.join("usr/lib/x86_64-linux-gnu");
+    let loader = library.join("ld-linux-x86-64.so.2");
+    let strace = root.join("usr/bin/strace");
+    format!("{} --library-path {} {}", loader.display(), library.display(), strace.display())
+}
+
+#[test]
+fn every_folder_is_a_case() {
+    assert_eq!(names(true), sorted(LISTED));
+}
+
+fn sorted(names: &[&str]) -> Vec<String> {
+    let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    names.sort();
+    names
+}
