@@ -11,7 +11,8 @@ use kiln_guest::OvfEnv;
 use kiln_host::Root;
 use kiln_node_plan::layout::{FSTAB, IMAGE};
 use kiln_node_plan::{
-    CustomData, DiskUse, FirstBootUnit, Image, Inspection, JoinCredential, SecretBytes, Treatment, parse_fstab,
+    CustomData, DiskUse, Findings, FirstBootUnit, Image, Inspection, JoinCredential, SecretBytes, Treatment,
+    parse_fstab,
 };
 
 use crate::args::Output;
@@ -32,21 +33,31 @@ const OVF_ENV: &str = "/var/lib/waagent/ovf-env.xml";
 /// What stands where nothing on the disk says a version without being run.
 const UNKNOWN: &str = "unknown";
 
-/// `kilnd inspect`.
-pub fn run(node: &Node, output: Output) -> Ending {
-    match inspect(node) {
-        Ok(found) => {
-            let text = match output {
-                Output::Json => serde_json::to_string(&found).unwrap_or_default() + "\n",
-                Output::Text => text(&found),
-            };
-            Ending { code: DONE, text }
+/// `kilnd inspect`. With a key the answer is [`Findings`], whose one line may go through anybody's hands.
+pub fn run(node: &Node, key: Option<&str>, output: Output) -> Ending {
+    let failed = |error: &dyn std::error::Error| {
+        node.journal.fail(&format!("inspect: {}", chain(error).join(": ")));
+        Ending { code: FAILED, text: String::new() }
+    };
+    let found = match inspect(node) {
+        Ok(found) => found,
+        Err(error) => return failed(&error),
+    };
+    let text = match (output, key) {
+        (Output::Text, _) => text(&found),
+        (Output::Json, None) => serde_json::to_string(&found).unwrap_or_default() + "\n",
+        (Output::Json, Some(key)) => {
+            let sealed = found.custom_data.bytes().map(|bytes| kiln_tls::seal(key, bytes.expose())).transpose();
+            match sealed {
+                Ok(sealed_custom_data) => {
+                    let findings = Findings { inspection: found, sealed_custom_data };
+                    serde_json::to_string(&findings).unwrap_or_default() + "\n"
+                }
+                Err(error) => return failed(&error),
+            }
         }
-        Err(error) => {
-            node.journal.fail(&format!("inspect: {}", chain(&error).join(": ")));
-            Ending { code: FAILED, text: String::new() }
-        }
-    }
+    };
+    Ending { code: DONE, text }
 }
 
 /// What is known of a node's inside.
@@ -135,7 +146,7 @@ fn first_boot_unit(node: &Node, packaged: Option<&str>) -> Result<Option<FirstBo
     for path in UNIT {
         there |= root.kind(path)?.is_some();
     }
-    if !there || !crate::enable::is_enabled(root, "kiln-identity.service")? {
+    if !there || !crate::enable::starts(root, "kiln-identity.service")? {
         return Ok(None);
     }
     let version = packaged.unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();

@@ -70,6 +70,11 @@ pub(super) fn layers(root: &Root) -> Result<Layers, kiln_host::Error> {
     Ok(Layers::Known(folders))
 }
 
+/// Whether a path is one of a layer.
+pub(super) fn is_layer(path: &str) -> bool {
+    path.starts_with(SNAPSHOTTER)
+}
+
 fn varint(bytes: &[u8]) -> Option<u64> {
     let mut number = 0_u64;
     for (at, byte) in bytes.iter().enumerate().take(10) {

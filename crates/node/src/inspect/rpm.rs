@@ -1,4 +1,4 @@
-//! Packages by rpm's own database, an SQLite file. As much of the format as one table needs; read-only, bounded, and without running rpm,
+//! Packages by rpm's own database, an `SQLite` file. As much of the format as one table needs; read-only, bounded, and without running rpm,
 //! which would lock and write. What rpm has in its journal and not yet in the file is not seen.
 
 use std::collections::BTreeMap;
@@ -155,7 +155,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// SQLite's numbers of variable length, and what stands behind.
+/// `SQLite`'s numbers of variable length, and what stands behind.
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0_u64;
     for (at, byte) in bytes.iter().enumerate().take(9) {
@@ -174,7 +174,7 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use super::*;
 
-    /// Written by SQLite itself: 40 packages on pages of 512 bytes, so that there is a tree, and one record of several pages.
+    /// Written by `SQLite` itself: 40 packages on pages of 512 bytes, so that there is a tree, and one record of several pages.
     const DATABASE: &[u8] = include_bytes!("rpmdb.sqlite");
 
     #[test]

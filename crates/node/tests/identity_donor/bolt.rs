@@ -21,7 +21,7 @@ pub(crate) fn snapshots(all: &[(u64, u8)]) -> Vec<u8> {
     let snapshots = Entry::Bucket(all.iter().map(entry).collect());
     let parents = Entry::Bucket(vec![(b"p".to_vec(), Entry::Value(b"c".to_vec()))]);
     let version = vec![(b"parents".to_vec(), parents), (b"snapshots".to_vec(), snapshots)];
-    database(vec![(b"v1".to_vec(), Entry::Bucket(version))])
+    database(&[(b"v1".to_vec(), Entry::Bucket(version))])
 }
 
 /// The list of images.
@@ -35,13 +35,13 @@ pub(crate) fn images(names: &[&str]) -> Vec<u8> {
     let images = Entry::Bucket(names.iter().map(image).collect());
     let space = Entry::Bucket(vec![(b"images".to_vec(), images)]);
     let version = Entry::Bucket(vec![(b"k8s.io".to_vec(), space), (b"version".to_vec(), Entry::Value(vec![3]))]);
-    database(vec![(b"v1".to_vec(), version)])
+    database(&[(b"v1".to_vec(), version)])
 }
 
-fn database(root: Vec<(Vec<u8>, Entry)>) -> Vec<u8> {
+fn database(root: &[(Vec<u8>, Entry)]) -> Vec<u8> {
     // Two copies of the head, the free list, then the tree.
     let mut pages: Vec<Vec<u8>> = vec![Vec::new(); 3];
-    let root = bucket(&root, &mut pages);
+    let root = bucket(root, &mut pages);
     pages[2] = head(2, 0x10, 0);
     let count = pages.len() as u64;
     for copy in 0..2_u64 {

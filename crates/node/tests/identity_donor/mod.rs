@@ -125,9 +125,10 @@ fn walk(folder: &Path, shown: &str, into: &mut BTreeMap<String, (Vec<u8>, u32, i
         if metadata.is_dir() {
             walk(&entry.path(), &path, into);
         } else {
-            let bytes = match metadata.is_symlink() {
-                true => fs::read_link(entry.path()).expect("a link").into_os_string().into_encoded_bytes(),
-                false => fs::read(entry.path()).expect("bytes"),
+            let bytes = if metadata.is_symlink() {
+                fs::read_link(entry.path()).expect("a link").into_os_string().into_encoded_bytes()
+            } else {
+                fs::read(entry.path()).expect("bytes")
             };
             into.insert(path, (bytes, metadata.mode(), metadata.mtime_nsec()));
         }
