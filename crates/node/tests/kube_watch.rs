@@ -242,3 +242,17 @@ fn a_change_that_needs_a_restart_of_the_machine_is_pending_until_the_machine_has
     node.wait_confirmed(2);
     assert_eq!(node.annotation("kiln.dev/pending-reboot"), "");
 }
+
+#[test]
+fn a_node_that_only_looks_ready_because_nobody_has_missed_its_kubelet_yet_is_not_taken_for_good() {
+    let mut node = Watched::new("silent", 9);
+    node.apply(&node.document(1));
+    node.watch();
+    node.wait_confirmed(1);
+    node.kubelet_is_heard(false);
+    let mut next = node.document(2);
+    next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);
+    node.offer(&next);
+    node.wait("it came back", |node| node.condition().1 == "CameBack");
+    assert!(node.object().is_ready() && node.condition().2.contains("nothing was heard"), "{:?}", node.condition());
+}

@@ -32,3 +32,28 @@ pub(super) fn since(node: &Node, hash: &str, now: Duration) -> Duration {
     }
     now
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+
+    fn node(root: &std::path::Path) -> Node {
+        let words = ["watch".into(), "--root".into(), root.as_os_str().to_owned()];
+        let args = Args::parse(words).expect("a command line");
+        assert_eq!(args.command, Command::Watch);
+        Node::open(&args.places).expect("a root")
+    }
+
+    #[test]
+    fn a_trial_goes_on_through_a_restart_of_the_program_and_begins_anew_with_the_machine_or_another_document() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let seconds = Duration::from_secs;
+        assert_eq!(since(&node(folder.path()), "a", seconds(100)), seconds(100));
+        assert_eq!(since(&node(folder.path()), "a", seconds(130)), seconds(100));
+        assert_eq!(since(&node(folder.path()), "b", seconds(140)), seconds(140));
+        assert_eq!(since(&node(folder.path()), "b", seconds(20)), seconds(20), "a clock that began anew");
+        std::fs::remove_dir_all(folder.path().join("run")).expect("what does not survive a restart");
+        assert_eq!(since(&node(folder.path()), "b", seconds(150)), seconds(150));
+    }
+}

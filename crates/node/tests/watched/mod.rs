@@ -39,6 +39,7 @@ pub(crate) struct Watched {
 struct Kubelet {
     port: u16,
     well: Arc<AtomicBool>,
+    heard: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
 }
 
@@ -132,6 +133,11 @@ impl Watched {
     /// Whether the kubelet is well from now on.
     pub(crate) fn kubelet_is_well(&self, well: bool) {
         self.kubelet.well.store(well, Ordering::SeqCst);
+    }
+
+    /// Whether the kubelet is heard of in the cluster while it is well.
+    pub(crate) fn kubelet_is_heard(&self, heard: bool) {
+        self.kubelet.heard.store(heard, Ordering::SeqCst);
     }
 
     fn kilnd(&self) -> Command {
@@ -257,11 +263,13 @@ impl Kubelet {
                 let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             }
         });
-        let (beats, over) = (Arc::clone(&well), Arc::clone(&ended));
+        let heard = Arc::new(AtomicBool::new(true));
+        let (lives, beats, over) = (Arc::clone(&well), Arc::clone(&heard), Arc::clone(&ended));
         thread::spawn(move || {
             let ready = Condition::new("Ready", Truth::True, "KubeletReady", "");
             while !over.load(Ordering::SeqCst) {
-                if beats.load(Ordering::SeqCst)
+                if lives.load(Ordering::SeqCst)
+                    && beats.load(Ordering::SeqCst)
                     && let Ok(node) = client.node()
                 {
                     let beat = BEAT.fetch_add(1, Ordering::SeqCst);
@@ -270,7 +278,7 @@ impl Kubelet {
                 thread::sleep(Duration::from_millis(400));
             }
         });
-        Self { port, well, ended }
+        Self { port, well, heard, ended }
     }
 }
 
