@@ -1,5 +1,7 @@
 //! Karpenter's class of nodes on Azure.
 
+use std::collections::BTreeSet;
+
 use kiln_contracts::karpenter::{AksNodeClass, KubeletConfiguration, NodeClassSpec};
 use serde_json::Value;
 
@@ -14,10 +16,13 @@ pub fn node_class(document: &Document, arch: &str) -> Result<Vec<Layer>, SourceE
     expect_kind(document, "AKSNodeClass")?;
     let class: AksNodeClass = document.parse()?;
     let mut said = Layer::new(Kind::NodeClass);
+    let written: BTreeSet<&str> = spec(&class.spec).into_iter().map(|(path, ..)| path).collect();
     // The server completes what is said of kubelet: a file means what it would mean in the cluster.
     let kubelet = class.spec.clone().with_defaults().kubelet;
     for (path, field, value) in spec(&NodeClassSpec { kubelet, ..class.spec.clone() }) {
-        said.set(field, value, document.place(&format!("spec.{path}")))?;
+        let path =
+            if written.contains(path) { format!("spec.{path}") } else { format!("spec.{path} (server's default)") };
+        said.set(field, value, document.place(&path))?;
     }
     if let Some(os) = &class.spec.linux_os_config {
         linux_os(document, os, &mut said)?;
@@ -140,6 +145,8 @@ status:
         assert_eq!(find(&layers[0], "maxPods").place.to_string(), "c.yaml:8 spec.maxPods");
         assert_eq!(find(&layers[0], "kubelet.podPidsLimit").value, 99);
         assert_eq!(find(&layers[0], "DisableSSH").value, true);
+        let filled = find(&layers[0], "kubelet.containerLogMaxFiles");
+        assert_eq!(filled.place.to_string(), "c.yaml:10 spec.kubelet.containerLogMaxFiles (server's default)");
         assert_eq!(layers[1].kind, Kind::Detected);
         assert_eq!(find(&layers[1], "kubernetesVersion").value, "1.33.7");
         assert_eq!(find(&layers[1], "imageId").value, "/CommunityGalleries/g/images/amd/versions/1.0.0");

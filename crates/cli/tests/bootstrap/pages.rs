@@ -73,3 +73,20 @@ fn every_command_has_a_man_page_with_its_examples() {
         assert!(page.contains(&format!("kiln bootstrap {verb}")), "{verb}");
     }
 }
+
+/// What the guide shows is what the program says, by way of the golden files: `KILN_BLESS=1` writes both, the guide after them.
+#[test]
+fn the_guide_shows_what_the_program_says() {
+    let folder = Folder::new();
+    folder.write("settings.yaml", "location: eastus\nlocatoin: westus\nmaxPods: 30\n");
+    crate::fixture::golden("check.txt", &folder.run(&["check", "settings.yaml"]).stdout);
+    let guide = include_str!("../../../../docs/guides/bootstrap.md");
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bootstrap/golden");
+    for name in ["explain-subnet.txt", "check.txt", "drift.txt", "diff-node-config.txt"] {
+        let said = std::fs::read_to_string(format!("{golden}/{name}")).expect("a golden file");
+        assert!(guide.contains(said.trim_end()), "docs/guides/bootstrap.md does not show {name}:\n{said}");
+    }
+    let moving = include_str!("../../../../docs/guides/bootstrap-from-karpenter.md");
+    let hash = Folder::new().run(&["hash", "--node-class", "node-class.yaml"]).success().stdout;
+    assert!(moving.contains(hash.trim()), "{hash}");
+}
