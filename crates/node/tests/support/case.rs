@@ -3,6 +3,7 @@
 //!
 //! The script runs with `kilnd` on a root of its own; what it prints must be what is expected. `KILN_BLESS=1` writes what it printed.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -54,11 +55,11 @@ pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
     let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
     printed.push_str(&String::from_utf8_lossy(&output.stderr));
     if let Some(imds) = &imds {
-        printed.push_str(&format!("[user data asked for {} times]\n", imds.asked()));
+        _ = writeln!(printed, "[user data asked for {} times]", imds.asked());
         printed = printed.replace(&imds.url, "IMDS");
     }
     if !output.status.success() {
-        printed.push_str(&format!("[the script ended with {}]\n", output.status));
+        _ = writeln!(printed, "[the script ended with {}]", output.status);
     }
     let printed = plain(&printed.replace(&*root.to_string_lossy(), "ROOT").replace(&*case.to_string_lossy(), "CASE"));
     let expected = case.join("expected/transcript");
