@@ -192,3 +192,32 @@ def an_image_fits_its_definition(azure):
            [one["name"] for one in profile["targetRegions"]]), (1, "Standard_LRS", False, "Full", [azure.location]), "defaults")
     with refused("InvalidParameter", status=400):
         azure.compute.gallery_images.begin_create_or_update(azure.group, "line", "bare", {"location": azure.location, "properties": {"osType": "Linux"}})
+
+
+def others_publish_images(azure):
+    """A community gallery's versions are listed by region, with their dates; a machine starts from one, exact or latest."""
+    listed = list(azure.compute.community_gallery_image_versions.list(azure.location, "open-gallery", "node"))
+    equal([one.name for one in listed], ["1.9.0", "1.10.0", "2.0.0"], "versions")
+    dates = [one.as_dict()["properties"]["publishedDate"][:10] for one in listed]
+    equal(dates, ["2026-01-01", "2026-02-01", "2026-03-01"], "dates")
+    equal(listed[2].as_dict()["properties"]["excludeFromLatest"], True, "excluded")
+    with refused("GalleryImageNotFound", ResourceNotFoundError, 404):
+        list(azure.compute.community_gallery_image_versions.list(azure.location, "open-gallery", "other"))
+
+    def machine(name, image):
+        interface = azure.id(f"Microsoft.Network/networkInterfaces/{name}")
+        made = azure.http("PUT", interface, "2024-05-01", {"location": azure.location, "properties": {"ipConfigurations": []}})
+        equal(made.status_code, 201, "an interface")
+        body = {"location": azure.location, "properties": {
+            "hardwareProfile": {"vmSize": "Standard_D2s_v3"},
+            "storageProfile": {"imageReference": {"communityGalleryImageId": image}, "osDisk": {"createOption": "FromImage"}},
+            "osProfile": {"computerName": name, "adminUsername": "azureuser"},
+            "networkProfile": {"networkInterfaces": [{"id": interface}]}}}
+        begun = azure.compute.virtual_machines.begin_create_or_update(azure.group, name, body)
+        return begun.result().as_dict()["properties"]["storageProfile"]["imageReference"]["exactVersion"]
+
+    image = "/CommunityGalleries/open-gallery/Images/node"
+    equal(machine("exact", f"{image}/Versions/1.9.0"), "1.9.0", "an exact version")
+    equal(machine("latest", f"{image}/Versions/latest"), "1.10.0", "the highest that is not excluded")
+    with refused("GalleryImageNotFound", ResourceNotFoundError, 404):
+        machine("none", f"{image}/Versions/9.9.9")

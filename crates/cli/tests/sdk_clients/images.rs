@@ -36,3 +36,17 @@ fn a_gallery_or_definition_that_holds_something_is_not_deleted() {
 fn an_image_fits_its_definition() {
     Azure::default().plays("images", "an_image_fits_its_definition");
 }
+
+#[test]
+fn images_that_others_publish_are_listed_and_started_from() {
+    let world = "
+communityImages:
+- gallery: open-gallery
+  definition: node
+  versions:
+  - {version: 1.9.0, published: 2026-01-01T00:00:00Z}
+  - {version: 1.10.0, published: 2026-02-01T00:00:00Z}
+  - {version: 2.0.0, published: 2026-03-01T00:00:00Z, excludeFromLatest: true}
+";
+    Azure::default().world(world).plays("images", "others_publish_images");
+}
