@@ -58,7 +58,7 @@ fn a_live_boot_is_printed_as_its_own_tools_print_it_and_explained() {
     machine.shell("/opt/kiln boot plot -o /tmp/boot.svg && grep -q '</svg>' /tmp/boot.svg");
     // What the guide has for nodes without kiln.
     let guide = include_str!("../../../docs/guides/boot.md");
-    let line = guide.lines().find(|line| line.starts_with("{ systemctl show")).expect("the line");
-    machine.shell(&format!("cd /tmp && {line} && mv boot.txt by-hand.txt"));
+    let by_hand = guide.lines().find(|line| line.starts_with("{ systemctl show")).expect("the line");
+    machine.shell(&format!("cd /tmp && {by_hand} && mv boot.txt by-hand.txt"));
     assert_eq!(json(&machine, "--capture /tmp/by-hand.txt"), live);
 }
