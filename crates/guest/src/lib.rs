@@ -10,6 +10,7 @@ mod endpoints;
 mod error;
 mod http;
 mod imds;
+mod iso9660;
 mod medium;
 mod ovf;
 mod retry;

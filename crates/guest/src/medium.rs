@@ -9,11 +9,12 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::endpoints::Endpoints;
 use crate::error::GuestError;
+use crate::iso9660;
 use crate::ovf::OvfEnv;
 
 /// Azure's own spelling; a driver for iso9660 without its extensions shows the second.
 const NAMES: [&str; 2] = ["ovf-env.xml", "OVF_ENV.XML"];
-/// Azure writes UDF; what people make by hand is mostly the other.
+/// For a medium that is not ISO 9660, or whose file has its name in an extension alone: the kernel knows more kinds.
 const FILE_SYSTEMS: [&str; 2] = ["udf", "iso9660"];
 /// Where a device is mounted for the time of a look. Nobody else may enter: the medium may hold a password.
 const MOUNT_POINT: &str = "/run/kiln/cd";
@@ -69,6 +70,15 @@ fn in_folder(folder: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, GuestError> {
 }
 
 fn on_device(device: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, GuestError> {
+    let unreadable = |source| GuestError::Read { path: device.to_owned(), source };
+    let read = fs::File::open(device).and_then(|mut device| iso9660::file(&mut device, &NAMES, LARGEST));
+    match read {
+        Ok(Some(bytes)) => return Ok(Some((device.to_owned(), bytes))),
+        Ok(None) => {}
+        // An empty drive.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOMEDIUM.raw_os_error()) => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    }
     let point = Path::new(MOUNT_POINT);
     fs::DirBuilder::new()
         .recursive(true)

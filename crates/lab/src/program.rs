@@ -17,11 +17,12 @@ use crate::{Clock, Error, Variant};
 pub const HELP: &str = "\
 Boots the same machine in different ways, in QEMU, and measures what comes before its kubelet. Needs root.
 
-usage: cargo xtask lab boot [--variant NAME]… [--runs N] [--icount] [--output text|json] [--work DIR]
+usage: cargo xtask lab boot [--variant NAME]… [--runs N] [--icount] [--kilnd FILE] [--output text|json] [--work DIR]
 
   --variant NAME  floor | kilnd | kilnd-imds | wait-for-network | cloud-init; all of them without it
   --runs N        boots of each, in turns; 1 without it
   --icount        time passes by instructions: other work on this machine does not show
+  --kilnd FILE    take this static program instead of compiling one
   --work DIR      where disks, captures and pictures go; target/lab without it
 ";
 
@@ -34,6 +35,8 @@ pub struct Asked {
     pub runs: usize,
     /// How time passes.
     pub clock: Clock,
+    /// The program that is measured; compiled without it.
+    pub kilnd: Option<PathBuf>,
     /// For programs.
     pub json: bool,
     /// Where everything goes.
@@ -42,8 +45,14 @@ pub struct Asked {
 
 /// Reads the words after `boot`; the error is for the user.
 pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
-    let mut asked =
-        Asked { variants: Vec::new(), runs: 1, clock: Clock::Wall, json: false, work: root.join("target/lab") };
+    let mut asked = Asked {
+        variants: Vec::new(),
+        runs: 1,
+        clock: Clock::Wall,
+        kilnd: None,
+        json: false,
+        work: root.join("target/lab"),
+    };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().map(String::as_str).ok_or(format!("`{word}` needs a value"));
@@ -64,6 +73,7 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
                     other => return Err(format!("`--output` is `text` or `json`, not `{other}`")),
                 }
             }
+            "--kilnd" => asked.kilnd = Some(value()?.into()),
             "--work" => asked.work = value()?.into(),
             _ => return Err(format!("unknown argument `{word}`")),
         }
@@ -83,13 +93,19 @@ pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
     };
     let (tools_root, base) = (part(Part::LabTools)?, part(Part::LabRoot)?);
     folder(&asked.work)?;
-    let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
-    let built = build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?;
+    let kilnd = match &asked.kilnd {
+        Some(given) => given.clone(),
+        None => {
+            let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+            build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?.path
+        }
+    };
+    ship::refuse_dynamic(&kilnd)?;
     let tools = Tools::enter(&tools_root, &asked.work)?;
     let _metadata = metadata(&base)?;
     kernel(&base, &asked.work)?;
     let units = root.join("units");
-    let bench = Bench { tools: &tools, base: &base, work: &asked.work, kilnd: &built.path, units: &units };
+    let bench = Bench { tools: &tools, base: &base, work: &asked.work, kilnd: &kilnd, units: &units };
     let expected = bench.expected()?;
     let medium = bench.medium()?;
     let mut rows = Vec::new();

@@ -101,11 +101,6 @@ impl Variant {
         Self::ALL.into_iter().find(|variant| variant.name() == name)
     }
 
-    /// Whether the machine gets the provisioning medium.
-    pub(crate) fn has_medium(self) -> bool {
-        self == Self::Kilnd
-    }
-
     /// What it puts into the root, given what the node is to have in the end.
     pub(crate) fn items(self, kilnd: &Path, units: &Path, expected: &Configured) -> Result<Vec<Item>, Error> {
         let mut items = common();

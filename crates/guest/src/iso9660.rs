@@ -1,0 +1,164 @@
+//! One file out of the top folder of an ISO 9660 medium, read from the device itself: loading a driver of the kernel and mounting takes
+//! longer at a machine's start than everything else that is done with the file.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// The unit in which everything is placed.
+const SECTOR: u64 = 2048;
+/// Descriptors of volumes start here; what is before is not ISO 9660's.
+const FIRST_DESCRIPTOR: u64 = 16;
+/// More descriptors than any medium has; the list is ended by one that says so.
+const DESCRIPTORS: u64 = 16;
+/// The top folder of a provisioning medium holds a handful of names.
+const LARGEST_FOLDER: u64 = 64 << 10;
+
+/// A place on the medium: first sector and length in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    sector: u32,
+    length: u32,
+}
+
+/// The file of one of these names, whatever the case; nothing where the medium is no ISO 9660 or has none.
+pub(crate) fn file(medium: &mut (impl Read + Seek), names: &[&str], largest: u64) -> io::Result<Option<Vec<u8>>> {
+    let Some(top) = top_folder(medium)? else { return Ok(None) };
+    let folder = read(medium, top, LARGEST_FOLDER)?;
+    match find(&folder, names) {
+        Some(extent) => read(medium, extent, largest).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn top_folder(medium: &mut (impl Read + Seek)) -> io::Result<Option<Extent>> {
+    let mut sector = [0; SECTOR as usize];
+    for number in FIRST_DESCRIPTOR..FIRST_DESCRIPTOR + DESCRIPTORS {
+        medium.seek(SeekFrom::Start(number * SECTOR))?;
+        match medium.read_exact(&mut sector) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            other => other?,
+        }
+        match (sector[0], &sector[1..6]) {
+            // The primary volume; its top folder's record stands at 156.
+            (1, b"CD001") => return Ok(extent(&sector[156..190])),
+            // The last descriptor, or something else.
+            (255, b"CD001") => return Ok(None),
+            (_, b"CD001") => {}
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// The place in a folder's record. Numbers stand there twice, little end first.
+fn extent(record: &[u8]) -> Option<Extent> {
+    let number = |at: usize| record.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
+    Some(Extent { sector: number(2)?, length: number(10)? })
+}
+
+fn find(folder: &[u8], names: &[&str]) -> Option<Extent> {
+    let mut at = 0;
+    while at < folder.len() {
+        let length = usize::from(folder[at]);
+        if length == 0 {
+            // A record does not cross sectors; the rest of this one is empty.
+            at = (at / SECTOR as usize + 1) * SECTOR as usize;
+            continue;
+        }
+        let record = folder.get(at..at + length)?;
+        let name = record.get(33..33 + usize::from(*record.get(32)?))?;
+        // `NAME.EXT;1`: the version is not part of the name.
+        let name = name.split(|byte| *byte == b';').next().unwrap_or(name);
+        if names.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(name)) {
+            return extent(record);
+        }
+        at += length;
+    }
+    None
+}
+
+fn read(medium: &mut (impl Read + Seek), place: Extent, largest: u64) -> io::Result<Vec<u8>> {
+    let length = u64::from(place.length);
+    if length > largest {
+        let message = format!("{length} bytes, at most {largest} are read");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    medium.seek(SeekFrom::Start(u64::from(place.sector) * SECTOR))?;
+    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+    medium.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    const SIZE: usize = SECTOR as usize;
+
+    fn record(name: &str, sector: u32, length: usize) -> Vec<u8> {
+        let size = (33 + name.len()).next_multiple_of(2);
+        let mut record = vec![0; size];
+        record[0] = u8::try_from(size).unwrap();
+        record[2..6].copy_from_slice(&sector.to_le_bytes());
+        record[10..14].copy_from_slice(&u32::try_from(length).unwrap().to_le_bytes());
+        record[32] = u8::try_from(name.len()).unwrap();
+        record[33..33 + name.len()].copy_from_slice(name.as_bytes());
+        record
+    }
+
+    /// A medium with a supplementary descriptor before its primary one, and a folder of two sectors.
+    fn medium(name: &str, content: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 22 * SIZE];
+        for (sector, kind) in [(16, 2), (17, 1), (18, 255)] {
+            bytes[sector * SIZE] = kind;
+            bytes[sector * SIZE + 1..sector * SIZE + 6].copy_from_slice(b"CD001");
+        }
+        let top = record("\0", 19, 2 * SIZE);
+        bytes[17 * SIZE + 156..17 * SIZE + 156 + top.len()].copy_from_slice(&top);
+        let first = [record("\0", 19, SIZE), record("\u{1}", 19, SIZE), record("README.;1", 21, 1)].concat();
+        bytes[19 * SIZE..19 * SIZE + first.len()].copy_from_slice(&first);
+        let second = record(name, 21, content.len());
+        bytes[20 * SIZE..20 * SIZE + second.len()].copy_from_slice(&second);
+        bytes[21 * SIZE..21 * SIZE + content.len()].copy_from_slice(content);
+        bytes
+    }
+
+    fn found(bytes: &[u8], largest: u64) -> io::Result<Option<Vec<u8>>> {
+        file(&mut Cursor::new(bytes), &["ovf-env.xml", "OVF_ENV.XML"], largest)
+    }
+
+    #[test]
+    fn a_file_is_found_by_either_spelling_and_with_its_version() {
+        for name in ["OVF_ENV.XML;1", "ovf-env.xml"] {
+            assert_eq!(found(&medium(name, b"<x/>"), 99).unwrap().as_deref(), Some(&b"<x/>"[..]), "{name}");
+        }
+        assert_eq!(found(&medium("OTHER.XML;1", b"<x/>"), 99).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_no_such_medium_is_nothing_and_not_an_error() {
+        assert_eq!(found(b"", 99).unwrap(), None);
+        assert_eq!(found(&vec![0; 40 * SIZE], 99).unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_or_beyond_the_medium_is_an_error() {
+        assert_eq!(found(&medium("ovf-env.xml", b"<x/>"), 3).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        let mut bytes = medium("ovf-env.xml", b"<x/>");
+        bytes.truncate(21 * SIZE + 2);
+        assert_eq!(found(&bytes, 99).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn any_byte_may_be_wrong_without_a_panic() {
+        let bytes = medium("ovf-env.xml", b"<x/>");
+        for at in (16 * SIZE..bytes.len()).step_by(3) {
+            for value in [0, 1, 33, 255] {
+                let mut broken = bytes.clone();
+                broken[at] = value;
+                let _ = found(&broken, 99);
+            }
+        }
+    }
+}
