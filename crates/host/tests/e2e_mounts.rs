@@ -53,7 +53,8 @@ fn a_full_file_system_is_named_and_everything_is_as_it_was() {
         assert_eq!(generations.list().expect("list"), ["1"]);
         let names = fs::read_dir(folder.join("etc")).expect("list").count();
         assert_eq!(names, 2, "what was prepared is gone, and its room is free again");
-        root.write_all(&[Placed::new("/etc/a", &[b'y'; 64 << 10], 0o644)], Durability::Now).expect("room for this");
+        let less = vec![b'y'; 64 << 10];
+        root.write_all(&[Placed::new("/etc/a", &less, 0o644)], Durability::Now).expect("room for this");
     });
 }
 

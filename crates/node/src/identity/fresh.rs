@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use kiln_host::ssh::{HOST_KEY, HostKey};
 use kiln_host::{Durability, Placed, Root, random};
 
-use super::IdentityError;
-use super::netplan;
+use super::{IdentityError, items, netplan};
 use crate::node::Node;
 
 /// What stands in the place of a machine id before the first boot: PID 1 draws one, and takes the boot for a first one.
@@ -35,6 +34,13 @@ pub(super) struct Had {
 /// The first boot of an image: what was left out of it is made. A host key, above all, since sshd does not start without one.
 pub(super) fn complete(node: &Node) -> Result<(), IdentityError> {
     let root = &node.root;
+    for item in items::all(root)?.into_iter().filter(|item| item.name == "kubelet-pki") {
+        for path in item.telling(root)? {
+            // A node that got kilnd while it ran is no clone, and must not lose what it has; a copy of one is for a person to look at.
+            node.journal
+                .warn(format!("the disk belongs to nobody and has `{path}`: if it is a copy, run `kilnd seal --yes`"));
+        }
+    }
     if root.kind("/etc/ssh")?.is_some() && root.glob("/etc/ssh/ssh_host_*_key")?.is_empty() {
         host_key(root)?;
     }
