@@ -42,6 +42,8 @@ const WISHES: &str = "/var/lib/kiln/wishes.json";
 /// The longest sleep: somebody may have put a document in force by hand meanwhile, and the service manager wants to hear of us.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
+/// How long late work that failed waits: what is in its way is a person's to move.
+const AGAIN: Duration = Duration::from_mins(1);
 /// The kernel's number of this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -80,6 +82,8 @@ struct Watch<'n> {
     overdue: Option<String>,
     /// The generation whose late work was done.
     finished: Option<String>,
+    /// When late work that failed is tried again.
+    finish_at: Duration,
     reported_ready: bool,
     last_look_error: Option<String>,
 }
@@ -93,9 +97,14 @@ pub fn run(node: &Node) -> std::io::Result<()> {
     let _ = notify("READY=1");
     loop {
         let now = node.wait.now();
-        watch.turn(now);
+        let sleep = match watch.turn(now) {
+            Ok(()) => watch.schedule.wake().saturating_sub(node.wait.now()).min(LONGEST_SLEEP),
+            Err(error) => {
+                node.journal.fail(&format!("what the node remembers cannot be read: {error}"));
+                LONGEST_SLEEP
+            }
+        };
         let _ = notify(&format!("WATCHDOG=1\nSTATUS={}", watch.line()));
-        let sleep = watch.schedule.wake().saturating_sub(node.wait.now()).min(LONGEST_SLEEP);
         match wakes.recv_timeout(sleep / node.wait.scale) {
             Ok(Wake::Look) => {
                 node.journal.say("asked to look for a document");
@@ -129,6 +138,7 @@ impl<'n> Watch<'n> {
             pulse: Pulse::default(),
             overdue: None,
             finished: None,
+            finish_at: Duration::ZERO,
             reported_ready: false,
             last_look_error: None,
         };
@@ -143,11 +153,8 @@ impl<'n> Watch<'n> {
     }
 
     /// Does everything that is due.
-    fn turn(&mut self, now: Duration) {
-        let state = match remembered(self.node) {
-            Ok(state) => state,
-            Err(error) => return self.node.journal.fail(&format!("what the node remembers cannot be read: {error}")),
-        };
+    fn turn(&mut self, now: Duration) -> Result<(), kiln_host::Error> {
+        let state = remembered(self.node)?;
         self.keep_up(&state, now);
         let rhythm = self.in_force.as_ref().map_or_else(Rhythm::default, |(_, config)| Rhythm::of(config));
         for act in self.schedule.due(now, rhythm) {
@@ -158,6 +165,7 @@ impl<'n> Watch<'n> {
                 Act::Apply => self.apply(now),
             }
         }
+        Ok(())
     }
 
     /// Follows what is in force, whoever put it there.
@@ -176,8 +184,8 @@ impl<'n> Watch<'n> {
             self.schedule.tell_now(now);
         }
         self.count(generation);
-        if self.finished.as_ref() != Some(&generation.folder) {
-            self.finish(state, generation);
+        if self.finished.as_ref() != Some(&generation.folder) && now >= self.finish_at {
+            self.finish(state, generation, now);
         }
     }
 
@@ -205,15 +213,19 @@ impl<'n> Watch<'n> {
     }
 
     /// Does what waited for the kubelet, and puts right what others changed since the start.
-    fn finish(&mut self, state: &State, generation: &Generation) {
+    fn finish(&mut self, state: &State, generation: &Generation, now: Duration) {
         let Some((_, config)) = self.in_force.as_ref() else { return };
         // Somebody is at work: what they do includes this.
         let Ok(_lock) = Lock::take(&self.node.root, LOCK) else { return };
-        if let Err(error) = go_to(self.node, state, config, &generation.folder) {
-            let causes = crate::journal::chain(&error).join(": ");
-            self.node.journal.warn(format!("generation {} is not wholly in force: {causes}", generation.number));
+        match go_to(self.node, state, config, &generation.folder) {
+            Ok(()) => self.finished = Some(generation.folder.clone()),
+            Err(error) => {
+                let causes = crate::journal::chain(&error).join(": ");
+                self.node.journal.fail(&format!("generation {} is not wholly in force: {causes}", generation.number));
+                self.report(Outcome::Failed, Some(&causes));
+                self.finish_at = now + AGAIN;
+            }
         }
-        self.finished = Some(generation.folder.clone());
     }
 
     fn probe(&mut self, now: Duration, rhythm: Rhythm) {
