@@ -10,8 +10,8 @@ use serde_saphyr::Spanned;
 
 use crate::kind::Place;
 
-/// A file's value, and where each part of it stands.
-#[derive(Clone, Debug, PartialEq)]
+/// A file's value, and where each part of it stands. `Debug` names the file alone: what is in it may be secret.
+#[derive(Clone, PartialEq)]
 pub struct Document {
     origin: Origin,
     value: Value,
@@ -105,6 +105,12 @@ impl<'de> Deserialize<'de> for Node {
             }
         }
         from.deserialize_any(Any)
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Document").field(&self.origin).finish()
     }
 }
 

@@ -223,8 +223,10 @@ fn damaged_records_and_configurations_are_refused_or_compared() {
 #[test]
 fn damaged_scripts_are_refused_or_read() {
     hunt("script", &["A='b'\nC_1='it'\\''s'\n", "A='\n'\n"], |bytes| {
-        let Some(read) = std::str::from_utf8(bytes).ok().and_then(shell::assignments) else { return };
-        let again: String = read.iter().map(|(name, text)| format!("{name}={}\n", shell::quote(text))).collect();
+        let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+        let Some(read) = text.and_then(shell::assignments) else { return };
+        let again = read.iter().map(|(name, text)| shell::assignment(name, text).expect("no NUL byte is read"));
+        let again = again.collect::<String>();
         assert_eq!(shell::assignments(&again), Some(read));
     });
 }

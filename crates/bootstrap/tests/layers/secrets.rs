@@ -1,8 +1,10 @@
 //! Secrets are planted in every field that may hold one, and searched everywhere but in what renders them.
 
+use kiln_bootstrap::compare::{Environment, Side, compare};
 use kiln_bootstrap::drift::Record;
-use kiln_bootstrap::render::{Target, render};
-use kiln_bootstrap::{AksVariables, Field, Form, launch};
+use kiln_bootstrap::render::{Material, Target, aks_node_config, render};
+use kiln_bootstrap::{AksVariables, Document, Field, Form, launch, sources};
+use kiln_contracts::anc::Host;
 use serde_json::{Value, json};
 
 use crate::common::inputs;
@@ -35,6 +37,35 @@ fn a_planted_secret_shows_nowhere_but_in_what_is_rendered() {
     ];
     for target in Target::ALL {
         shown.push(format!("{:?}", render(&resolved, target)));
+    }
+    let settings = plants.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let document = Document::read("f", &Value::Object(settings.collect()).to_string()).unwrap();
+    let flat = resolved.inputs().unwrap();
+    let environment = resolved.variables().unwrap().environment();
+    let controller = aks_node_config(&resolved).unwrap();
+    shown.extend([
+        format!("{document:?}"),
+        format!("{:?}", sources::settings(&document)),
+        format!("{:?}", Material::Layers(Box::new(resolved.clone()))),
+        format!("{:?}", Material::Values(Box::new(flat))),
+        format!("{:?}", Material::NodeController(Box::new(controller.clone()), Host::default())),
+        format!("{:?}", Side::Environment(Environment(environment.clone()))),
+        format!("{:?}", Side::NodeController(Box::new(controller.clone()))),
+    ]);
+    let other = inputs(&[]);
+    let sides = [
+        (Side::Inputs(Box::new(resolved.clone())), Side::Inputs(Box::new(other.clone()))),
+        (
+            Side::Environment(Environment(environment)),
+            Side::Environment(Environment(other.variables().unwrap().environment())),
+        ),
+        (Side::NodeController(Box::new(controller)), Side::NodeController(Box::new(aks_node_config(&other).unwrap()))),
+    ];
+    for (planted, plain) in sides {
+        let differences = compare(&planted, &plain).unwrap();
+        assert!(differences.iter().any(|one| one.from == Some("***".into())), "{differences:?}");
+        shown.push(serde_json::to_string(&differences).unwrap());
+        shown.push(serde_json::to_string(&compare(&plain, &planted).unwrap()).unwrap());
     }
     for text in shown {
         assert!(!text.contains("planted-secret"), "{text}");
