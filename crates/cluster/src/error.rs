@@ -155,14 +155,6 @@ pub enum Error {
         /// What its conditions last said.
         reason: String,
     },
-    /// The inside of a real node cannot be reached yet.
-    #[error("task `{task}` on node `{node}` needs kilnd on the node, which this version does not ship")]
-    NeedsKilnd {
-        /// The node.
-        node: NodeName,
-        /// What was to be done there.
-        task: Task,
-    },
     /// A pod did not do on a node what it was made for.
     #[error("task `{task}` on node `{node}` failed: pod `{pod}`: {why}")]
     TaskFailed {

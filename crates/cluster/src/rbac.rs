@@ -38,7 +38,7 @@ const fn on(
 }
 
 /// Every permission, in the order of the manifest.
-pub const PERMISSIONS: [Permission; 24] = [
+pub const PERMISSIONS: [Permission; 25] = [
     on(Scope::Cluster, "", "nodes", "get", "read a node before it is held or released"),
     on(Scope::Cluster, "", "nodes", "list", "find a node by its provider id, and those of a pool"),
     on(Scope::Cluster, "", "nodes", "watch", "wait until a node is ready"),
@@ -60,6 +60,7 @@ pub const PERMISSIONS: [Permission; 24] = [
     on(Scope::Namespace, "", "configmaps", "delete", "forget a version that was pruned"),
     on(Scope::Namespace, "", "pods", "get", "see how the pod fares that looks into a node"),
     on(Scope::Namespace, "", "pods", "create", "look into a node"),
+    on(Scope::Namespace, "", "pods/log", "get", "read what the look into a node found"),
     on(Scope::Namespace, "", "secrets", "get", "read the original recipe of a pool"),
     on(Scope::Namespace, "", "secrets", "create", "save the original recipe of a pool"),
     on(Scope::Namespace, "", "secrets", "delete", "remove the custom data that the look into a node found"),

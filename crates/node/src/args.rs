@@ -20,6 +20,7 @@ Commands:
   status                show what is in force, where it came from and what is pending
   rollback [--to N]     put an earlier generation in force again
   inspect               describe this node, read-only
+  install               put kilnd on a machine without it: copies of its disk get an identity of their own
   seal [--yes|--check]  prepare this disk to become an image; or verify that it is
   config check FILE     say everything that is wrong with a document
 
@@ -28,6 +29,7 @@ Options:
   --output text|json    how to answer (text)
   --force               apply: also a document that came back, or one with a lower number
   --yes, --check        seal: do it; only look
+  --custom-data-for KEY inspect, json: add the custom data, closed for whoever has the other half of the key
   --imds URL            the metadata service
   --wire-server URL     the platform's own server
   --dmi DIR             where the machine's ids are
@@ -82,7 +84,12 @@ pub enum Command {
         to: Option<u64>,
     },
     /// Describe the node, read-only.
-    Inspect,
+    Inspect {
+        /// Whom the custom data is closed for; it stays here without.
+        key: Option<String>,
+    },
+    /// Put kilnd on a machine whose image has none.
+    Install,
     /// Prepare the disk to become an image.
     Seal {
         /// Do it.
@@ -166,6 +173,7 @@ pub enum Usage {
 struct Given {
     words: Vec<OsString>,
     config: Option<PathBuf>,
+    key: Option<String>,
     to: Option<u64>,
     force: bool,
     yes: bool,
@@ -200,6 +208,7 @@ impl Args {
                 Long("systemd") => systemd = Some(PathBuf::from(parser.value()?)),
                 Long("time-scale") => places.time_scale = parser.value()?.parse_with(at_least_one)?,
                 Long("config") => given.config = Some(parser.value()?.into()),
+                Long("custom-data-for") => given.key = Some(parser.value()?.string()?),
                 Long("to") => given.to = Some(parser.value()?.parse()?),
                 Long("force") => given.force = true,
                 Long("yes") => given.yes = true,
@@ -222,12 +231,13 @@ impl Args {
 
 impl Given {
     fn command(self) -> Result<Command, Usage> {
-        let Self { words, config, to, force, yes, check } = self;
+        let Self { words, config, key, to, force, yes, check } = self;
         let mut words = words.into_iter();
         let name = words.next().ok_or(Usage::NoCommand)?.to_string_lossy().into_owned();
         let needs = |command, option| Usage::Needs { command, option };
         let mut strangers = vec![
             (config.is_some(), "--config", &["apply", "plan"][..]),
+            (key.is_some(), "--custom-data-for", &["inspect"]),
             (to.is_some(), "--to", &["rollback"]),
             (force, "--force", &["apply"]),
             (yes, "--yes", &["seal"]),
@@ -245,7 +255,8 @@ impl Given {
             "plan" => Command::Plan { config: config.ok_or(needs("plan", "--config FILE"))? },
             "status" => Command::Status,
             "rollback" => Command::Rollback { to },
-            "inspect" => Command::Inspect,
+            "inspect" => Command::Inspect { key },
+            "install" => Command::Install,
             "seal" => Command::Seal { yes, check },
             "config" => match words.next().as_deref().and_then(std::ffi::OsStr::to_str) {
                 Some("check") => {
@@ -309,6 +320,7 @@ mod tests {
             ("config check", "`config check` needs `FILE`"),
             ("status --to 3", "`--to` is not an option of `status`"),
             ("apply --config f --yes", "`--yes` is not an option of `apply`"),
+            ("install --custom-data-for k", "`--custom-data-for` is not an option of `install`"),
             ("status more", "unexpected argument \"more\""),
             ("status --frob", "invalid option '--frob'"),
         ] {

@@ -13,6 +13,18 @@ pub fn is_enabled(root: &Root, unit: &str) -> Result<bool, kiln_host::Error> {
     Ok(!links(root, unit)?.is_empty())
 }
 
+/// Whether the unit starts by itself, be it that somebody turned it on or that its package did.
+pub fn starts(root: &Root, unit: &str) -> Result<bool, kiln_host::Error> {
+    for place in PLACES {
+        for ending in ["wants", "requires"] {
+            if !root.glob(&format!("{place}/*.{ending}/{unit}"))?.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// Lets a unit start by itself, or no longer. One without an `[Install]` section starts when something else wants it, and stays so.
 pub fn set(root: &Root, unit: &str, enabled: bool, durability: Durability) -> Result<(), kiln_host::Error> {
     if !enabled {

@@ -15,6 +15,7 @@ pub mod enable;
 pub mod facts;
 pub mod identity;
 pub mod inspect;
+pub mod install;
 pub mod journal;
 pub mod late;
 pub mod node;

@@ -37,7 +37,8 @@ fn run(args: &Args) -> Ending {
         Command::Rollback { to } => on(args, |node| commands::rollback(node, *to, output)),
         Command::Status => on(args, |node| commands::status(node, output)),
         Command::Identity => on(args, |node| kilnd::identity::run(node, output)),
-        Command::Inspect => on(args, |node| kilnd::inspect::run(node, output)),
+        Command::Inspect { key } => on(args, |node| kilnd::inspect::run(node, key.as_deref(), output)),
+        Command::Install => on(args, |node| kilnd::install::run(node, output)),
         Command::Seal { yes, check } => on(args, |node| kilnd::seal::run(node, *yes, *check, output)),
         Command::Watch => on(args, |node| match kilnd::watch::run(node) {
             Ok(()) => done(""),

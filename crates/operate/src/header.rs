@@ -53,7 +53,8 @@ impl Gathered {
                 instance: instance.id.clone(),
                 vm_id: instance.vm_id.clone(),
                 os_disk: disk.id.clone(),
-                has_first_boot: inside.first_boot_unit.is_some(),
+                // A unit on a disk that belongs to nobody would take a clone for a first boot, and leave everything of the donor's on it.
+                has_first_boot: inside.first_boot_unit.as_ref().is_some_and(|unit| !unit.recorded_vm_id.is_empty()),
             },
             started,
             version: names::version_of_day(started),

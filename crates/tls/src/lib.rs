@@ -1,8 +1,12 @@
 //! The one place that chooses a TLS provider. Changing it is a change of this file and of its manifest.
 
+mod sealed;
+
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
+
+pub use sealed::{Reader, SealError, seal};
 
 /// The provider of all TLS in kiln.
 pub fn provider() -> Arc<CryptoProvider> {

@@ -1,15 +1,21 @@
 //! A task's life: announced, run, read, and removed whatever came of it.
+//!
+//! A pod has no account, so that it can write nothing into the cluster: what it found is one line of its log. Custom data is closed there
+//! for this very errand, since logs are read, kept and shipped by others. Where a world plays the node there is no log, and what was found
+//! lies in objects that the pod names.
 
 use std::time::Duration;
 
+use futures_util::AsyncReadExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
-use kiln_node_plan::{CustomData, Inspection, SecretBytes};
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kiln_node_plan::{CustomData, Findings, Inspection, SecretBytes};
+use kiln_tls::Reader;
+use kube::api::{DeleteParams, LogParams, PostParams, Preconditions};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
-use super::pod::{RESULT_KEY, SECRET_RESULT_KEY, Task, object_of, pod_of};
+use super::pod::{Order, RESULT_KEY, SECRET_RESULT_KEY, SIMULATED_ANNOTATION, Task, TaskImage, object_of};
 use crate::call::PATIENCE;
 use crate::event::{EventKind, NodeEvent};
 use crate::name::{Namespace, Owner};
@@ -19,12 +25,15 @@ use crate::{Cluster, Error};
 const POLL: Duration = Duration::from_millis(500);
 /// Another run that asks about the same node takes the pod away. Two that do so to each other are not ended by a third try.
 const TRIES: u32 = 3;
+/// Findings are one line: some thousand packages of 60 bytes, some hundred images, and custom data, which Azure limits to 64 KiB. What is
+/// much longer is not kilnd's.
+const LONGEST_LOG: u64 = 4 << 20;
 
 /// One task on one node.
 pub(super) struct Errand<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) namespace: &'a Namespace,
-    pub(super) image: &'a str,
+    pub(super) image: &'a TaskImage,
     pub(super) within: Duration,
     pub(super) task: Task,
     pub(super) node: &'a NodeSeen,
@@ -86,6 +95,16 @@ impl Errand<'_> {
         }
     }
 
+    /// Whether a world plays the node.
+    fn is_simulated(&self) -> bool {
+        self.node.annotations.get(SIMULATED_ANNOTATION).is_some_and(|value| value == "true")
+    }
+
+    fn failed(&self, why: String) -> Error {
+        let pod = format!("{}/{}", self.namespace, object_of(self.task, &self.node.name));
+        Error::TaskFailed { node: self.node.name.clone(), task: self.task, pod, why }
+    }
+
     async fn announce(&self) {
         let (action, reason) = match self.task {
             Task::Inspect => ("Inspect", "Inspecting"),
@@ -99,7 +118,9 @@ impl Errand<'_> {
     }
 
     async fn run_pod(&self, traces: &Traces) -> Result<Found, Error> {
-        let pod = pod_of(self.task, &self.node.name, self.run, self.namespace, self.image, self.within);
+        let reader = Reader::new().map_err(|error| self.failed(error.to_string()))?;
+        let (task, node, run, place) = (self.task, &self.node.name, self.run, self.namespace);
+        let pod = Order { task, node, run, place, image: self.image, within: self.within }.pod(&reader.key());
         let deadline = Instant::now() + self.within;
         let what = format!("create pod `{}/{}`", self.namespace, traces.name);
         let params = PostParams::default();
@@ -107,8 +128,12 @@ impl Errand<'_> {
             match self.cluster.persist(&what, deadline, || traces.pods.create(&params, &pod)).await {
                 Ok(_) => {
                     self.wait(traces, deadline).await?;
-                    let reads = self.task == Task::Inspect;
-                    return Ok(Found { inspection: if reads { Some(traces.findings(self).await?) } else { None } });
+                    let inspection = match self.task {
+                        Task::Inspect if self.is_simulated() => Some(traces.findings(self).await?),
+                        Task::Inspect => Some(traces.logged(self, reader).await?),
+                        Task::InstallFirstBoot => None,
+                    };
+                    return Ok(Found { inspection });
                 }
                 // Somebody's that came between, or ours whose answer was lost: whose it is does not show, so it is begun anew.
                 Err(error) if error.conflict() => traces.remove().await?,
@@ -119,12 +144,7 @@ impl Errand<'_> {
     }
 
     async fn wait(&self, traces: &Traces, deadline: Instant) -> Result<(), Error> {
-        let failed = |why: String| Error::TaskFailed {
-            node: self.node.name.clone(),
-            task: self.task,
-            pod: format!("{}/{}", self.namespace, traces.name),
-            why,
-        };
+        let failed = |why: String| self.failed(why);
         let what = format!("get pod `{}/{}`", self.namespace, traces.name);
         loop {
             let pod = self.cluster.persist(&what, deadline, || traces.pods.get_opt(&traces.name)).await?;
@@ -140,6 +160,14 @@ impl Errand<'_> {
                 _ => sleep(POLL).await,
             }
         }
+    }
+}
+
+/// Adds the custom data, where it is what the findings speak of.
+fn complete(found: &mut Inspection, bytes: SecretBytes) {
+    let whole = CustomData::found(bytes);
+    if whole.sha256() == found.custom_data.sha256() {
+        found.custom_data = whole;
     }
 }
 
@@ -169,21 +197,44 @@ impl Traces {
         let map = self.cluster.persist(&what, deadline, || self.maps.get_opt(&self.name)).await?;
         let text = map.and_then(|map| map.data).and_then(|mut data| data.remove(RESULT_KEY));
         let Some(text) = text else {
-            return Err(Error::TaskFailed {
-                node: run.node.name.clone(),
-                task: run.task,
-                pod: format!("{}/{}", run.namespace, self.name),
-                why: format!("it left no `{RESULT_KEY}` in ConfigMap `{}`", self.name),
-            });
+            return Err(run.failed(format!("it left no `{RESULT_KEY}` in ConfigMap `{}`", self.name)));
         };
         let mut found: Inspection = serde_json::from_str(&text).map_err(|source| Error::BadContent { what, source })?;
         if let Some(bytes) = self.custom_data().await? {
-            let whole = CustomData::found(bytes);
-            if whole.sha256() == found.custom_data.sha256() {
-                found.custom_data = whole;
-            }
+            complete(&mut found, bytes);
         }
         Ok(found)
+    }
+
+    /// What the pod found, by its log: one line of it is the findings, with the custom data that this errand alone can open.
+    async fn logged(&self, run: &Errand<'_>, reader: Reader) -> Result<Inspection, Error> {
+        let what = format!("read the log of pod `{}/{}`", run.namespace, self.name);
+        let deadline = Instant::now() + PATIENCE;
+        let text = self.cluster.persist(&what, deadline, || self.log(run.task)).await?;
+        if text.len() as u64 > LONGEST_LOG {
+            return Err(run.failed(format!("its log is longer than {} MiB", LONGEST_LOG >> 20)));
+        }
+        let Some(line) = text.lines().rfind(|line| line.starts_with('{')) else {
+            return Err(run.failed("its log holds no findings".to_owned()));
+        };
+        let findings: Findings = serde_json::from_str(line).map_err(|source| Error::BadContent { what, source })?;
+        let mut found = findings.inspection;
+        if let Some(letter) = findings.sealed_custom_data {
+            let bytes = reader.open(&letter).map_err(|error| run.failed(format!("its custom data: {error}")))?;
+            complete(&mut found, SecretBytes::new(bytes));
+        }
+        Ok(found)
+    }
+
+    /// The log, as far as it may be long.
+    async fn log(&self, task: Task) -> kube::Result<String> {
+        let limit_bytes = i64::try_from(LONGEST_LOG + 1).ok();
+        let params = LogParams { container: Some(task.word().to_owned()), limit_bytes, ..LogParams::default() };
+        // Whoever answers for the kubelet may send more than it was asked for.
+        let mut bytes = Vec::new();
+        let stream = self.pods.log_stream(&self.name, &params).await?;
+        stream.take(LONGEST_LOG + 1).read_to_end(&mut bytes).await.map_err(kube::Error::ReadEvents)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     async fn custom_data(&self) -> Result<Option<SecretBytes>, Error> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kiln_node_plan::Inspection;
 
 use super::driver::Errand;
-use super::pod::{SIMULATED_ANNOTATION, Task};
+use super::pod::{Task, TaskImage};
 use crate::name::{Namespace, Owner};
 use crate::node::NodeSeen;
 use crate::{Cluster, Error};
@@ -29,14 +29,22 @@ const WITHIN: Duration = Duration::from_mins(3);
 pub struct PodInspector {
     cluster: Cluster,
     namespace: Namespace,
-    image: String,
+    image: TaskImage,
     within: Duration,
 }
 
 impl PodInspector {
     /// By pods in this namespace, of this image.
     pub fn new(cluster: &Cluster, namespace: &Namespace, image: impl Into<String>) -> Self {
-        Self { cluster: cluster.clone(), namespace: namespace.clone(), image: image.into(), within: WITHIN }
+        let image = TaskImage { name: image.into(), pull_secret: None };
+        Self { cluster: cluster.clone(), namespace: namespace.clone(), image, within: WITHIN }
+    }
+
+    /// Pulled with this Secret of the namespace.
+    #[must_use]
+    pub fn pull_secret(mut self, name: Option<String>) -> Self {
+        self.image.pull_secret = name;
+        self
     }
 
     /// With another limit for each task.
@@ -45,11 +53,8 @@ impl PodInspector {
         Self { within, ..self }
     }
 
-    fn run<'a>(&'a self, task: Task, node: &'a NodeSeen, run: &'a Owner) -> Result<Errand<'a>, Error> {
-        if node.annotations.get(SIMULATED_ANNOTATION).is_none_or(|value| value != "true") {
-            return Err(Error::NeedsKilnd { node: node.name.clone(), task });
-        }
-        Ok(Errand {
+    fn run<'a>(&'a self, task: Task, node: &'a NodeSeen, run: &'a Owner) -> Errand<'a> {
+        Errand {
             cluster: &self.cluster,
             namespace: &self.namespace,
             image: &self.image,
@@ -57,17 +62,17 @@ impl PodInspector {
             task,
             node,
             run,
-        })
+        }
     }
 }
 
 impl Inspector for PodInspector {
     async fn inspect(&self, node: &NodeSeen, run: &Owner) -> Result<Inspection, Error> {
-        let found = self.run(Task::Inspect, node, run)?.carry_out().await?;
+        let found = self.run(Task::Inspect, node, run).carry_out().await?;
         Ok(found.inspection.expect("an inspection that ended well has findings"))
     }
 
     async fn install_first_boot(&self, node: &NodeSeen, run: &Owner) -> Result<(), Error> {
-        self.run(Task::InstallFirstBoot, node, run)?.carry_out().await.map(drop)
+        self.run(Task::InstallFirstBoot, node, run).carry_out().await.map(drop)
     }
 }

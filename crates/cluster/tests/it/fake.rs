@@ -188,6 +188,10 @@ impl World {
             ("POST", Some("eviction")) => self.evict(&key, &asked.body["deleteOptions"]),
             ("DELETE", None) if rest[0] == "pods" => self.evict(&key, &asked.body),
             ("DELETE", None) => self.delete(&key, &asked.body),
+            ("GET", Some("log")) => match self.objects.get(&format!("log of {key}")) {
+                Some(text) if self.objects.contains_key(&key) => (200, text.clone()),
+                _ => (404, status(404, "NotFound", "no such container")),
+            },
             ("GET", None) if asked.path.contains("watch=true") => {
                 let wanted = asked
                     .path

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::fake::{Asked, Fake, Fault};
 
 const POD: &str = "pods/kiln-system/kiln-inspect-node-1";
+const LOG: &str = "log of pods/kiln-system/kiln-inspect-node-1";
 const MAP: &str = "configmaps/kiln-system/kiln-inspect-node-1";
 const SECRET: &str = "secrets/kiln-system/kiln-inspect-node-1";
 
@@ -99,18 +100,90 @@ async fn custom_data_that_is_not_what_was_spoken_of_is_not_taken() {
     nothing_is_left(&fake);
 }
 
+/// A kubelet of a real node: its pod's log holds what kilnd says there, with this closed for who made the pod.
+fn real_kubelet(fake: &Fake, custom_data: Option<&'static [u8]>) {
+    fake.after(move |objects, asked| {
+        if asked.method != "POST" || !asked.path.contains("/pods") {
+            return;
+        }
+        objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
+        let words = asked.body["spec"]["containers"][0]["args"].as_array().unwrap();
+        let key = words.iter().skip_while(|word| **word != "--custom-data-for").nth(1).unwrap().as_str().unwrap();
+        let mut said = json!({"inspection": findings("5.4")});
+        if let Some(bytes) = custom_data {
+            said["sealedCustomData"] = json!(kiln_tls::seal(key, bytes).unwrap());
+        }
+        objects.insert(LOG.to_owned(), json!(format!("kilnd: a word before\n{said}\n")));
+    });
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_real_node_is_refused_and_nothing_is_made() {
+async fn a_real_node_is_looked_into_by_the_log_of_its_pod_and_custom_data_is_read_by_this_run_alone() {
     for annotations in [json!({}), json!({(SIMULATED_ANNOTATION): "false"})] {
         let fake = Fake::new();
         let node = node(&fake, annotations).await;
-        let inspect = inspector(&fake).inspect(&node, &run()).await.map(drop);
-        let install = inspector(&fake).install_first_boot(&node, &run()).await;
-        for error in [inspect.unwrap_err(), install.unwrap_err()] {
-            assert!(error.to_string().contains("needs kilnd on the node, which this version does not ship"), "{error}");
-        }
-        assert!(fake.asked("POST").is_empty() && fake.asked("DELETE").is_empty());
+        real_kubelet(&fake, Some(b"abc"));
+        let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
+        assert_eq!((found.kernel.as_str(), found.custom_data.bytes().unwrap().expose()), ("5.4", &b"abc"[..]));
+        let read = &fake.asked("/log")[0];
+        assert!(read.path.contains("container=inspect") && read.path.contains("limitBytes="), "{}", read.path);
+        nothing_is_left(&fake);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_data_of_a_real_node_that_is_missing_or_other_is_not_taken() {
+    for bytes in [None, Some(&b"other"[..])] {
+        let fake = Fake::new();
+        let node = node(&fake, json!({})).await;
+        real_kubelet(&fake, bytes);
+        let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
+        assert!(found.custom_data.present() && found.custom_data.bytes().is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_is_no_answer_to_this_run_is_an_error_and_leaves_nothing() {
+    let key = kiln_tls::Reader::new().unwrap().key();
+    let of_another = json!({"inspection": findings("5.4"), "sealedCustomData": kiln_tls::seal(&key, b"abc").unwrap()});
+    let (of_another, long) = (of_another.to_string(), "x".repeat(5 << 20));
+    let cases = [
+        ("", "its log holds no findings"),
+        ("{\"inspection\":{}}\n", "missing field"),
+        (of_another.as_str(), "not for this reader"),
+        (long.as_str(), "longer than 4 MiB"),
+    ];
+    for (text, words) in cases {
+        let fake = Fake::new();
+        let node = node(&fake, json!({})).await;
+        let log = json!(text);
+        fake.after(move |objects, asked| {
+            if asked.method == "POST" && asked.path.contains("/pods") {
+                objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
+                objects.insert(LOG.to_owned(), log.clone());
+            }
+        });
+        let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
+        assert!(error.to_string().contains(words), "{words}: {error}");
+        nothing_is_left(&fake);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_kilnd_says_when_it_fails_is_said_to_who_asked() {
+    let fake = Fake::new();
+    let node = node(&fake, json!({})).await;
+    fake.after(|objects, asked| {
+        if asked.method == "POST" && asked.path.contains("/pods") {
+            let ended = json!({"exitCode": 1, "reason": "Error", "message": "install: which machine this is cannot be told"});
+            let statuses = json!([{"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": ended}}]);
+            let pod = objects.iter_mut().find(|(key, _)| key.starts_with("pods/")).unwrap().1;
+            pod["status"] = json!({"phase": "Failed", "containerStatuses": statuses});
+        }
+    });
+    let error = inspector(&fake).install_first_boot(&node, &run()).await.unwrap_err();
+    assert!(error.to_string().contains("Error: install: which machine this is cannot be told"), "{error}");
+    nothing_is_left(&fake);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,14 +7,13 @@ use control_plane::unique;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kiln_cloud::{Extension, ImageSource, SavedExtension, SecretText};
 use kiln_cluster::drain::{DrainError, DrainOptions, Flags};
-use kiln_cluster::{
-    Error, FactsStore, Inspector, Kept, Manager, OriginalRecipe, OriginalStore, PodInspector, RivalKind,
-};
+use kiln_cluster::{FactsStore, Inspector, Kept, Manager, OriginalRecipe, OriginalStore, PodInspector, RivalKind};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::common::pod;
+use crate::kubelet::LogKubelet;
 use crate::real::{Fate, LONG, Real, quiet};
 
 async fn real() -> Real {
@@ -156,12 +155,45 @@ async fn what_a_budget_kept_on_a_real_server_is_forced_out_by_uid() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_node_without_the_worlds_mark_is_not_looked_into() {
+async fn a_real_server_fetches_what_a_pod_found_from_the_kubelet_of_its_node() {
     let real = real().await;
-    let namespace = place(&real, "refused").await;
-    let node = real.cluster.node(&real.node(&unique("plain")).await).await.unwrap();
-    let inspector = PodInspector::new(&real.cluster, &namespace.parse().unwrap(), "example.invalid/kilnd");
-    let error = inspector.inspect(&node, &"run-1".parse().unwrap()).await.unwrap_err();
-    assert!(matches!(error, Error::NeedsKilnd { .. }), "{error}");
+    let namespace = place(&real, "logged").await;
+    let name = real.node(&unique("plain")).await;
+    let kubelet = LogKubelet::start(&real, &name, &namespace).await;
+    let node = real.cluster.node(&name).await.unwrap();
+    let inspector = PodInspector::new(&real.cluster, &namespace.parse().unwrap(), "example.invalid/kiln").within(LONG);
+    let found = inspector.inspect(&node, &"run-1".parse().unwrap()).await.unwrap();
+    assert_eq!((found.kernel.as_str(), found.custom_data.bytes().unwrap().expose()), ("5.4", &b"abc"[..]));
+    inspector.install_first_boot(&node, &"run-1".parse().unwrap()).await.unwrap();
+    drop(kubelet);
     assert!(real.pods(&namespace).list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_tasks_are_taken_where_privileged_ones_are_and_a_stricter_namespace_says_why_not() {
+    let real = real().await;
+    for (level, taken) in [("privileged", true), ("baseline", false), ("restricted", false)] {
+        let namespace = unique(level);
+        let labels = json!({"pod-security.kubernetes.io/enforce": level});
+        let metadata = json!({"name": namespace, "labels": labels});
+        real.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await;
+        let name = real.node(&unique("secured")).await;
+        let kubelet = LogKubelet::start(&real, &name, &namespace).await;
+        let node = real.cluster.node(&name).await.unwrap();
+        let inspector =
+            PodInspector::new(&real.cluster, &namespace.parse().unwrap(), "example.invalid/kiln").within(LONG);
+        for result in [
+            inspector.inspect(&node, &"run-1".parse().unwrap()).await.map(drop),
+            inspector.install_first_boot(&node, &"run-1".parse().unwrap()).await,
+        ] {
+            match result {
+                Ok(()) => assert!(taken, "{level}"),
+                Err(error) => {
+                    assert!(!taken, "{level}: {error}");
+                    assert!(error.to_string().contains("hostPath"), "{error}");
+                }
+            }
+        }
+        drop(kubelet);
+    }
 }

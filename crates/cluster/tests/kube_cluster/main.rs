@@ -5,6 +5,7 @@ mod budget;
 #[path = "../common/mod.rs"]
 mod common;
 mod kubectl;
+mod kubelet;
 mod objects;
 mod outage;
 mod permissions;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::common::pod;
+use crate::kubelet::LogKubelet;
 use crate::real::{LONG, Real, cluster, config, quiet};
 
 /// What one user does, on objects of its own.
@@ -119,6 +120,17 @@ impl User {
         found.map(drop)
     }
 
+    /// Looks into a node whose kubelet has a log.
+    async fn read_log(&self) -> Result<(), Error> {
+        let name = self.node("logged").await;
+        let kubelet = LogKubelet::start(&self.real, &name, &self.name).await;
+        let node = self.real.cluster.node(&name).await.unwrap();
+        let inspector = PodInspector::new(&self.cluster, &self.namespace, "example.invalid/kiln").within(LONG);
+        let found = inspector.inspect(&node, &self.name.parse().unwrap()).await;
+        drop(kubelet);
+        found.map(drop)
+    }
+
     /// Drains a node with one pod of a class.
     async fn drain(&self, kind: &str, class: &str, flags: Flags) -> Result<(), Error> {
         let node = self.node(kind).await;
@@ -178,6 +190,7 @@ impl User {
             ("configmaps", "list") => self.facts().list().await.map(drop),
             ("configmaps", "delete") => self.facts().delete(&"2026.11.15".parse().unwrap()).await,
             ("pods", "get" | "create") | ("secrets", "delete") => self.inspect().await,
+            ("pods/log", "get") => self.read_log().await,
             ("secrets", "get") => self.originals().load().await.map(drop),
             ("secrets", "create") => {
                 let image = ImageSource::Other("/subscriptions/s/x".to_owned());

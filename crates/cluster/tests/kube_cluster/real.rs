@@ -188,7 +188,7 @@ impl Real {
 }
 
 /// What a pod found that looked into a node; the hash is that of `abc`.
-fn findings() -> Value {
+pub(crate) fn findings() -> Value {
     json!({
         "hostName": "n", "vmId": "v", "osRelease": "Ubuntu", "kernel": "5.4", "kubeletVersion": "v1.33.0",
         "runtimeVersion": "containerd://2", "packages": {"bash": "5"}, "disk": {"sizeBytes": 10, "usedBytes": 3}, "fstab": [],
