@@ -131,3 +131,43 @@ fn a_power_cut_in_the_middle_of_a_change_leaves_the_old_or_the_new() {
     }
     assert!(seen.contains(&false), "the first rename is before the change");
 }
+
+#[test]
+fn nothing_that_a_document_asks_for_is_beyond_the_limits_of_the_watch() {
+    // Of the network, which is the machine's own; most others are the host's.
+    const SETTING: &str = "/proc/sys/net/ipv4/tcp_fin_timeout";
+    let mut machine = Stage::with_stand_ins("limits").build();
+    let cloud = Cloud::of(&machine);
+    machine.hardware("dmi/product_uuid", ONE);
+    machine.hardware("cd/ovf-env.xml", medium("node-1", Some(&max_pods(1, 30))));
+    machine.boot();
+    Stage::wait_committed(&machine, 1);
+    let places =
+        ["/usr/local/lib/asked", "/opt/asked/file", "/boot/asked", "/srv/asked", "/var/tmp/asked", "/tmp/asked"];
+    let files: Vec<Value> =
+        places.iter().map(|path| json!({"path": path, "content": "asked", "mode": "0640"})).collect();
+    let user = json!([{"name": "ann", "sshKeys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFakeFakeFakeFakeFakeFakeFakeFakeFakeFakeFake a"], "sudo": true}]);
+    let unit = json!([{"name": "asked.service", "content": "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n", "enabled": true}]);
+    cloud.set(
+        &max_pods(2, 40)
+            .with("/spec/files", json!(files))
+            .with("/spec/platform/users", user)
+            .with("/spec/os/sysctl", json!({"net.ipv4.tcp_fin_timeout": "7"}))
+            .with("/spec/units", unit),
+    );
+    Stage::wait_committed(&machine, 2);
+    for path in places {
+        assert_eq!(machine.shell(&format!("stat -c %a {path}; cat {path}")).stdout, "640\nasked", "{path}");
+    }
+    assert_eq!(machine.read(SETTING).as_deref().map(str::trim), Some("7"));
+    assert!(machine.shell("cat ~ann/.ssh/authorized_keys").stdout.contains("AAAAC3"));
+    assert_eq!(machine.shell("stat -c '%U %a' ~ann/.ssh").stdout, "ann 700\n");
+    machine.wait_for("asked.service", "active");
+    // What a later document no longer asks for is as it was before.
+    cloud.set(&max_pods(3, 50));
+    Stage::wait_committed(&machine, 3);
+    for path in places {
+        assert!(!machine.exists(path), "{path}");
+    }
+    assert_eq!(machine.property("asked.service", "ActiveState"), "inactive");
+}

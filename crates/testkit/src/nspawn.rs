@@ -13,7 +13,9 @@
 //! ```
 //!
 //! Needs root. The machine's kernel is that of the host: what it has no namespaces for (most of `/proc/sys`) is read-only, unless
-//! [`Blueprint::pretend`] puts a file in its place.
+//! [`Blueprint::pretend`] puts a file in its place. **A service with a mount namespace of its own (`Protect…=`) may get a fresh `/proc`,
+//! which has neither limit: what it sets there is set on the host.** Let such services set nothing but the network's settings, which are
+//! the machine's own.
 
 mod blueprint;
 mod http;
