@@ -10,8 +10,9 @@ use crate::error::GuestError;
 use crate::retry::{Next, Outcome, Rules};
 use crate::wait::Wait;
 
-/// A lost packet is sent again after one and three seconds; a service on the same host that has not answered then is away.
-const CONNECT: Duration = Duration::from_secs(5);
+/// A lost packet is sent again after one second; a service on the same host that has not answered then is away. Not longer: an attempt
+/// that began before the machine had its address never succeeds, and holds up the one that would.
+const CONNECT: Duration = Duration::from_secs(2);
 /// One whole request.
 const REQUEST: Duration = Duration::from_secs(20);
 /// No answer of these services is as long.
@@ -61,9 +62,9 @@ impl Http {
     /// Asks until there is an answer, by the rules of the service.
     pub(crate) fn ask(&self, ask: &Ask<'_>, rules: Rules, wait: &dyn Wait) -> Result<Vec<u8>, GuestError> {
         let started = wait.now();
-        let mut attempt = 0;
+        let (mut attempts, mut attempt) = (0, 0);
         loop {
-            attempt += 1;
+            attempts += 1;
             let result = self.send(ask);
             let outcome = match &result {
                 Ok(answer) => Outcome::Status { status: answer.status, retry_after: answer.retry_after },
@@ -73,6 +74,8 @@ impl Http {
                 }
                 Err(_) => Outcome::Broken,
             };
+            // Attempts without a route say nothing of the service: they do not lengthen its pauses.
+            attempt += u32::from(outcome != Outcome::NoRoute);
             let waited = wait.now().saturating_sub(started);
             match rules.next(attempt, waited, outcome, self.chance) {
                 Next::Take => return Ok(result.map(|answer| answer.body).unwrap_or_default()),
@@ -82,7 +85,7 @@ impl Http {
                 }
                 Next::GiveUp => {
                     let last = told(&result);
-                    return Err(GuestError::Deadline { url: ask.url.clone(), waited, attempts: attempt, last });
+                    return Err(GuestError::Deadline { url: ask.url.clone(), waited, attempts, last });
                 }
                 Next::After(pause) => wait.sleep(pause),
                 Next::OnNetwork(at_most) => wait.network(at_most),

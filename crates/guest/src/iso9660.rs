@@ -4,7 +4,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 
 /// The unit in which everything is placed.
-const SECTOR: u64 = 2048;
+const SECTOR: usize = 2048;
 /// Descriptors of volumes start here; what is before is not ISO 9660's.
 const FIRST_DESCRIPTOR: u64 = 16;
 /// More descriptors than any medium has; the list is ended by one that says so.
@@ -30,9 +30,9 @@ pub(crate) fn file(medium: &mut (impl Read + Seek), names: &[&str], largest: u64
 }
 
 fn top_folder(medium: &mut (impl Read + Seek)) -> io::Result<Option<Extent>> {
-    let mut sector = [0; SECTOR as usize];
+    let mut sector = [0; SECTOR];
     for number in FIRST_DESCRIPTOR..FIRST_DESCRIPTOR + DESCRIPTORS {
-        medium.seek(SeekFrom::Start(number * SECTOR))?;
+        medium.seek(SeekFrom::Start(number * SECTOR as u64))?;
         match medium.read_exact(&mut sector) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             other => other?,
@@ -61,7 +61,7 @@ fn find(folder: &[u8], names: &[&str]) -> Option<Extent> {
         let length = usize::from(folder[at]);
         if length == 0 {
             // A record does not cross sectors; the rest of this one is empty.
-            at = (at / SECTOR as usize + 1) * SECTOR as usize;
+            at = (at / SECTOR + 1) * SECTOR;
             continue;
         }
         let record = folder.get(at..at + length)?;
@@ -82,7 +82,7 @@ fn read(medium: &mut (impl Read + Seek), place: Extent, largest: u64) -> io::Res
         let message = format!("{length} bytes, at most {largest} are read");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
-    medium.seek(SeekFrom::Start(u64::from(place.sector) * SECTOR))?;
+    medium.seek(SeekFrom::Start(u64::from(place.sector) * SECTOR as u64))?;
     let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
     medium.read_exact(&mut bytes)?;
     Ok(bytes)
@@ -93,8 +93,6 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
-
-    const SIZE: usize = SECTOR as usize;
 
     fn record(name: &str, sector: u32, length: usize) -> Vec<u8> {
         let size = (33 + name.len()).next_multiple_of(2);
@@ -109,18 +107,18 @@ mod tests {
 
     /// A medium with a supplementary descriptor before its primary one, and a folder of two sectors.
     fn medium(name: &str, content: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![0; 22 * SIZE];
+        let mut bytes = vec![0; 22 * SECTOR];
         for (sector, kind) in [(16, 2), (17, 1), (18, 255)] {
-            bytes[sector * SIZE] = kind;
-            bytes[sector * SIZE + 1..sector * SIZE + 6].copy_from_slice(b"CD001");
+            bytes[sector * SECTOR] = kind;
+            bytes[sector * SECTOR + 1..sector * SECTOR + 6].copy_from_slice(b"CD001");
         }
-        let top = record("\0", 19, 2 * SIZE);
-        bytes[17 * SIZE + 156..17 * SIZE + 156 + top.len()].copy_from_slice(&top);
-        let first = [record("\0", 19, SIZE), record("\u{1}", 19, SIZE), record("README.;1", 21, 1)].concat();
-        bytes[19 * SIZE..19 * SIZE + first.len()].copy_from_slice(&first);
+        let top = record("\0", 19, 2 * SECTOR);
+        bytes[17 * SECTOR + 156..17 * SECTOR + 156 + top.len()].copy_from_slice(&top);
+        let first = [record("\0", 19, SECTOR), record("\u{1}", 19, SECTOR), record("README.;1", 21, 1)].concat();
+        bytes[19 * SECTOR..19 * SECTOR + first.len()].copy_from_slice(&first);
         let second = record(name, 21, content.len());
-        bytes[20 * SIZE..20 * SIZE + second.len()].copy_from_slice(&second);
-        bytes[21 * SIZE..21 * SIZE + content.len()].copy_from_slice(content);
+        bytes[20 * SECTOR..20 * SECTOR + second.len()].copy_from_slice(&second);
+        bytes[21 * SECTOR..21 * SECTOR + content.len()].copy_from_slice(content);
         bytes
     }
 
@@ -139,21 +137,21 @@ mod tests {
     #[test]
     fn what_is_no_such_medium_is_nothing_and_not_an_error() {
         assert_eq!(found(b"", 99).unwrap(), None);
-        assert_eq!(found(&vec![0; 40 * SIZE], 99).unwrap(), None);
+        assert_eq!(found(&vec![0; 40 * SECTOR], 99).unwrap(), None);
     }
 
     #[test]
     fn a_file_that_is_too_large_or_beyond_the_medium_is_an_error() {
         assert_eq!(found(&medium("ovf-env.xml", b"<x/>"), 3).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         let mut bytes = medium("ovf-env.xml", b"<x/>");
-        bytes.truncate(21 * SIZE + 2);
+        bytes.truncate(21 * SECTOR + 2);
         assert_eq!(found(&bytes, 99).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
     fn any_byte_may_be_wrong_without_a_panic() {
         let bytes = medium("ovf-env.xml", b"<x/>");
-        for at in (16 * SIZE..bytes.len()).step_by(3) {
+        for at in (16 * SECTOR..bytes.len()).step_by(3) {
             for value in [0, 1, 33, 255] {
                 let mut broken = bytes.clone();
                 broken[at] = value;

@@ -76,7 +76,8 @@ impl Rules {
             return Next::GiveUp;
         };
         let pause = pause.min(left);
-        if outcome == Outcome::NoRoute { Next::OnNetwork(pause) } else { Next::After(pause) }
+        // Who was not even answered may have asked before the network was whole.
+        if matches!(outcome, Outcome::NoRoute | Outcome::Broken) { Next::OnNetwork(pause) } else { Next::After(pause) }
     }
 }
 
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn pauses_double_up_to_five_seconds_and_differ_between_machines() {
         let pause = |attempt, chance| match Rules::IMDS.next(attempt, Duration::ZERO, Outcome::Broken, chance) {
-            Next::After(pause) => pause,
+            Next::OnNetwork(pause) => pause,
             other => panic!("{other:?}"),
         };
         for chance in 0..50 {
@@ -141,12 +142,14 @@ mod tests {
     #[test]
     fn without_a_route_the_network_is_waited_for() {
         assert_eq!(Rules::IMDS.next(9, Duration::ZERO, Outcome::NoRoute, 0), Next::OnNetwork(DEAF));
+        assert!(matches!(Rules::IMDS.next(9, Duration::ZERO, Outcome::Broken, 0), Next::OnNetwork(_)));
+        assert!(matches!(Rules::IMDS.next(9, Duration::ZERO, status(503), 0), Next::After(_)));
     }
 
     #[test]
     fn no_pause_reaches_past_the_deadline_and_then_it_is_over() {
         let late = Rules::IMDS.deadline.checked_sub(Duration::from_millis(10)).expect("a deadline");
-        assert_eq!(Rules::IMDS.next(9, late, Outcome::Broken, 0), Next::After(Duration::from_millis(10)));
+        assert_eq!(Rules::IMDS.next(9, late, Outcome::Broken, 0), Next::OnNetwork(Duration::from_millis(10)));
         assert_eq!(Rules::IMDS.next(9, Rules::IMDS.deadline, Outcome::Broken, 0), Next::GiveUp);
         assert_eq!(Rules::IMDS.next(9, Rules::IMDS.deadline, status(403), 0), Next::Refuse);
         assert_eq!(Rules::IMDS.once().next(1, Duration::ZERO, Outcome::Broken, 0), Next::GiveUp);

@@ -93,12 +93,11 @@ pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
     };
     let (tools_root, base) = (part(Part::LabTools)?, part(Part::LabRoot)?);
     folder(&asked.work)?;
-    let kilnd = match &asked.kilnd {
-        Some(given) => given.clone(),
-        None => {
-            let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
-            build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?.path
-        }
+    let kilnd = if let Some(given) = &asked.kilnd {
+        given.clone()
+    } else {
+        let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+        build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?.path
     };
     ship::refuse_dynamic(&kilnd)?;
     let tools = Tools::enter(&tools_root, &asked.work)?;

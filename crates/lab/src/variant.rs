@@ -34,7 +34,7 @@ pub(crate) const DOCUMENT: &str = include_str!("../document.json");
 /// The device of the medium: the third disk.
 const MEDIUM: &str = "/dev/nvme2n1";
 
-/// What every variant has: a network, a kubelet that says when it was started, and a reporter.
+/// What every variant has: a network (the route to the metadata service comes with the lease, as it does on Azure), a kubelet that says when it was started, and a reporter.
 const NETWORK: &str = "\
 [Match]
 Name=e*
@@ -45,8 +45,7 @@ LinkLocalAddressing=no
 
 [Route]
 Destination=169.254.169.254/32
-Gateway=10.0.2.2
-GatewayOnLink=yes
+Gateway=_dhcp4
 ";
 
 /// It reads the clock before anything else, and stays.
