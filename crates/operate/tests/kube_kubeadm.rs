@@ -114,7 +114,7 @@ fn a_mistake_in_the_document_is_one_for_kubeadm_too() {
         change("1.34.4", |document| document["nodeRegistration"]["kubeletExtraArgs"] = json!({"max-pods": "42"}));
     assert!(older.contains("kubeletExtraArgs"), "{older}");
     let newer = change("1.30.4", |document| {
-        document["nodeRegistration"]["kubeletExtraArgs"] = json!([{"name": "max-pods", "value": "42"}])
+        document["nodeRegistration"]["kubeletExtraArgs"] = json!([{"name": "max-pods", "value": "42"}]);
     });
     assert!(newer.contains("kubeletExtraArgs"), "{newer}");
     let gone = change("1.34.4", |document| document["apiVersion"] = json!("kubeadm.k8s.io/v1beta9"));
