@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, Parser};
 use jiff::Timestamp;
 use kiln_azure::Azure;
 use kiln_azure::login::Environment;
@@ -16,9 +16,15 @@ use kiln_prototype::ready_time::Span;
 use super::files;
 use super::sources::Sources;
 use crate::failure::Failure;
-use crate::prototype::common::{AZURE_JSON, Common};
+use crate::prototype::common::Common;
 use crate::prototype::connect::{self, Now};
-use crate::prototype::values::Output;
+
+/// How `kiln prototype` connects when nobody says anything.
+#[derive(Debug, Parser)]
+struct Connection {
+    #[command(flatten)]
+    common: Common,
+}
 
 /// What was found, and the objects that were named.
 type Seen = (Detected, KarpenterObjects);
@@ -148,22 +154,10 @@ impl Detect {
         let subscription = text("subscriptionId").map(|id| id.parse());
         let subscription =
             subscription.transpose().map_err(|why| Failure::input(format_args!("`subscriptionId`: {why}")))?;
-        Ok(Common {
-            resource_group: text("resourceGroup"),
-            subscription,
-            in_cluster: false,
-            azure_json: AZURE_JSON.into(),
-            azure_stack: None,
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.context.clone(),
-            namespace: None,
-            output: Output::default(),
-            log_level: None,
-            log_prefix: None,
-            log_timestamps: false,
-            now: None,
-            clock_rate: 1,
-        })
+        // Whatever else connecting takes has its defaults.
+        let parsed = Connection::try_parse_from(["kiln"]).map_err(Failure::failed)?;
+        let (kubeconfig, context) = (self.kubeconfig.clone(), self.context.clone());
+        Ok(Common { resource_group: text("resourceGroup"), subscription, kubeconfig, context, ..parsed.common })
     }
 }
 
