@@ -70,9 +70,13 @@ fn lab(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
 /// `cargo bench` of what has benches; each prints its own curve.
 fn bench() -> Result<bool, Box<dyn std::error::Error>> {
     let mut well = true;
-    for (package, name) in
-        [("kiln-sim", "scale"), ("kiln-operate", "run"), ("kiln-cluster", "kube"), ("kiln-boot", "analysis"), ("kiln-bootstrap", "render")]
-    {
+    for (package, name) in [
+        ("kiln-sim", "scale"),
+        ("kiln-operate", "run"),
+        ("kiln-cluster", "kube"),
+        ("kiln-boot", "analysis"),
+        ("kiln-bootstrap", "render"),
+    ] {
         let status = std::process::Command::new("cargo")
             .args(["bench", "--locked", "--package", package, "--bench", name])
             .current_dir(workspace::root())
