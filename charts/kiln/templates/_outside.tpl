@@ -14,6 +14,10 @@
       fieldPath: metadata.namespace
 - name: POD_IMAGE
   value: {{ include "kiln.image" . }}
+{{- with .Values.kamino.container.pullSecret }}
+- name: POD_PULL_SECRET
+  value: {{ . | quote }}
+{{- end }}
 {{- if eq .Values.azure.credential "workloadIdentity" }}
 {{- $identity := .Values.azure.workloadIdentity }}
 - name: AZURE_CLIENT_ID

@@ -42,5 +42,5 @@ pub use rival::{Rival, RivalKind};
 pub use survey::KarpenterKind;
 pub use task::{
     Inspector, PodInspector, RESULT_ANNOTATION, RESULT_KEY, RUN_ANNOTATION, SECRET_RESULT_ANNOTATION,
-    SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, Task,
+    SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, Task, task_pod,
 };

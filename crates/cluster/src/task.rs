@@ -10,5 +10,5 @@ mod pod;
 pub use inspector::{Inspector, PodInspector};
 pub use pod::{
     RESULT_ANNOTATION, RESULT_KEY, RUN_ANNOTATION, SECRET_RESULT_ANNOTATION, SECRET_RESULT_KEY, SIMULATED_ANNOTATION,
-    TASK_LABEL, Task,
+    TASK_LABEL, Task, task_pod,
 };

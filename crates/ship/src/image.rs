@@ -13,6 +13,8 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
 /// Where the binary is, so that PATH finds it.
 const BINARY: &str = "usr/local/bin/kiln";
+/// Where the node's daemon is: pods that look into nodes run it from there, and install it from there.
+const NODE_BINARY: &str = "usr/local/bin/kilnd";
 
 /// The user of images without users, by the convention of distroless ones: nobody's number on common distributions.
 const USER: u32 = 65532;
@@ -58,6 +60,8 @@ impl Architecture {
 pub struct Content {
     /// The program.
     pub binary: Vec<u8>,
+    /// The node's daemon, with its units inside.
+    pub node_binary: Vec<u8>,
     /// What it runs on.
     pub architecture: Architecture,
     /// Its version.
@@ -106,12 +110,13 @@ pub struct Image {
 impl Image {
     /// Puts an image together. Every document has sorted keys and no time but the epoch: nothing but the content decides its digest.
     pub fn new(content: &Content) -> Result<Self, Error> {
-        let Content { binary, architecture, version, revision } = content;
+        let Content { binary, node_binary, architecture, version, revision } = content;
         let file = |path: &str, mode, content: Vec<u8>| Entry { path: path.to_owned(), mode, content };
         let passwd = format!("root:x:0:0:root:/:/sbin/nologin\nkiln:x:{USER}:{USER}:kiln:/:/sbin/nologin\n");
         let group = format!("root:x:0:\nkiln:x:{USER}:\n");
         let archive = layer(&[
             file(BINARY, 0o755, binary.clone()),
+            file(NODE_BINARY, 0o755, node_binary.clone()),
             file(certificates::PATH, 0o644, bundle().into_bytes()),
             file("etc/passwd", 0o644, passwd.into_bytes()),
             file("etc/group", 0o644, group.into_bytes()),

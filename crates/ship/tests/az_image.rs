@@ -47,8 +47,14 @@ fn the_real_binary_is_static_and_its_image_has_one_digest() {
     let tar = |name: &str| fs::read(folder.path().join(name).join("kiln.tar")).unwrap();
     assert!(tar("one") == tar("two"), "the archives differ");
 
+    let node_binary = PathBuf::from(line(&report, "kilnd").split(' ').next().unwrap());
+    ship::refuse_dynamic(&node_binary).unwrap();
     let unpacked = umoci(&folder.path().join("one/oci"), &folder.path().join("bundle"));
     assert!(fs::read(unpacked.join("usr/local/bin/kiln")).unwrap() == bytes, "the reader sees another binary");
+    let shipped = unpacked.join("usr/local/bin/kilnd");
+    assert!(fs::read(&shipped).unwrap() == fs::read(&node_binary).unwrap(), "the reader sees another kilnd");
+    let said = Command::new(&shipped).arg("version").env_clear().output().unwrap();
+    assert!(String::from_utf8_lossy(&said.stdout).contains(env!("CARGO_PKG_VERSION")), "{said:?}");
     let roots = fs::read_to_string(unpacked.join("etc/ssl/certs/ca-certificates.crt")).unwrap();
     assert_eq!(roots, ship::bundle());
 }
@@ -72,7 +78,13 @@ fn a_damaged_image_is_not_unpacked_by_the_reader() {
     header[..6].copy_from_slice(b"\x7fELF\x02\x01");
     fs::write(&binary, &header).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_image"));
-    command.arg("--binary").arg(&binary).arg("--output").arg(folder.path().join("out"));
+    command
+        .arg("--binary")
+        .arg(&binary)
+        .arg("--node-binary")
+        .arg(&binary)
+        .arg("--output")
+        .arg(folder.path().join("out"));
     assert!(command.output().unwrap().status.success());
     let layout = folder.path().join("out/oci");
     let whole = umoci(&layout, &folder.path().join("whole"));

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 fn content(binary: &[u8]) -> Content {
     Content {
         binary: binary.to_vec(),
+        node_binary: b"daemon".to_vec(),
         architecture: Architecture::Amd64,
         version: "1.2.3".to_owned(),
         revision: Some("abcdef".to_owned()),
@@ -108,11 +109,12 @@ fn the_image_runs_its_program_as_nobody_with_roots_to_trust() {
     assert_eq!(config["config"]["Labels"]["org.opencontainers.image.revision"], "abcdef");
     let files = unpacked(&gunzipped(&image.layer.bytes));
     assert_eq!(files["usr/local/bin/kiln"], (0o755, b"program".to_vec()));
+    assert_eq!(files["usr/local/bin/kilnd"], (0o755, b"daemon".to_vec()), "what pods on nodes run");
     assert_eq!(files["etc/ssl/certs/ca-certificates.crt"], (0o644, bundle().into_bytes()));
     assert!(String::from_utf8_lossy(&files["etc/passwd"].1).contains("kiln:x:65532:65532:"));
     let folders = ["etc/", "etc/ssl/", "etc/ssl/certs/", "usr/", "usr/local/", "usr/local/bin/"];
     assert!(folders.iter().all(|folder| files[*folder].0 == 0o755));
-    assert_eq!(files.len(), folders.len() + 4, "{:?}", files.keys());
+    assert_eq!(files.len(), folders.len() + 5, "{:?}", files.keys());
 }
 
 #[test]
@@ -144,7 +146,7 @@ fn the_program_makes_the_same_image_twice_and_prints_its_digest() {
     let make = |name: &str| {
         let output = folder.path().join(name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_image"));
-        command.arg("--binary").arg(&binary).arg("--output").arg(&output);
+        command.arg("--binary").arg(&binary).arg("--node-binary").arg(&binary).arg("--output").arg(&output);
         let finished = command.output().unwrap();
         assert!(finished.status.success(), "{}", String::from_utf8_lossy(&finished.stderr));
         let text = String::from_utf8(finished.stdout).unwrap();
@@ -160,12 +162,16 @@ fn the_program_makes_the_same_image_twice_and_prints_its_digest() {
 #[test]
 fn a_program_that_needs_a_loader_is_not_put_into_an_image() {
     let folder = TempDir::new().unwrap();
-    let output = folder.path().join("out");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_image"));
-    command.arg("--binary").arg(env!("CARGO_BIN_EXE_image")).arg("--output").arg(&output);
-    let finished = command.output().unwrap();
-    let message = String::from_utf8_lossy(&finished.stderr).into_owned();
-    assert_eq!(finished.status.code(), Some(1), "{message}");
-    assert!(message.contains("is not static"), "{message}");
-    assert!(!output.exists());
+    let (output, fine) = (folder.path().join("out"), folder.path().join("fine"));
+    fs::write(&fine, stand_in()).unwrap();
+    let dynamic = Path::new(env!("CARGO_BIN_EXE_image"));
+    for (binary, node_binary) in [(dynamic, fine.as_path()), (fine.as_path(), dynamic)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_image"));
+        command.arg("--binary").arg(binary).arg("--node-binary").arg(node_binary).arg("--output").arg(&output);
+        let finished = command.output().unwrap();
+        let message = String::from_utf8_lossy(&finished.stderr).into_owned();
+        assert_eq!(finished.status.code(), Some(1), "{message}");
+        assert!(message.contains("is not static"), "{message}");
+        assert!(!output.exists());
+    }
 }

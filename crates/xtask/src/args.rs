@@ -11,8 +11,8 @@ pub enum Command {
     Setup(Vec<Part>),
     /// Rewrite the floor.
     Floor,
-    /// Run the benches.
-    Bench,
+    /// Run the benches: those of the library crates, or one that needs machines.
+    Bench(Bench),
     /// Run a control plane; the arguments are for the program that does it.
     Kube(Vec<String>),
     /// Boot machines of the lab; the arguments are for the program that does it.
@@ -23,6 +23,17 @@ pub enum Command {
     Package(Vec<String>),
     /// Print [`HELP`].
     Help,
+}
+
+/// Which benches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bench {
+    /// Cost curves of the crates.
+    Crates,
+    /// What kilnd costs a node, in counts.
+    Node,
+    /// What comes before kubelet, in virtual time.
+    Boot,
 }
 
 /// The text of `--help`.
@@ -51,9 +62,11 @@ usage: cargo xtask <command>
                     az       the real az, in an environment of its own (730 MB)
   floor           count the tests of each tier and write tests/floor.json
   bench           cost curves, as ratios within one run
+  bench node      what kilnd costs a node: processes, system calls, synchronisations, instructions, bytes
+  bench boot      kernel entry to kubelet, five boots of each way to configure a node, in virtual time (half an hour)
   kube up|down    a real control plane on loopback; `cargo xtask kube help` tells more
   lab boot        boot the same machine in different ways and measure what comes before kubelet; `cargo xtask lab help` tells more
-  image           an OCI image of one static binary, without a daemon; `cargo xtask image --help` tells more
+  image           an OCI image of kiln and kilnd, both static, without a daemon; `cargo xtask image --help` tells more
   package         kilnd as a static program and a Debian package; `cargo xtask package --help` tells more
   help            this text
 
@@ -82,7 +95,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
         "test" => tier(&rest).map(Command::Test),
         "setup" => setup(&rest).map(Command::Setup),
         "floor" => none(&rest, "floor").map(|()| Command::Floor),
-        "bench" => none(&rest, "bench").map(|()| Command::Bench),
+        "bench" => bench(&rest).map(Command::Bench),
         "help" | "--help" | "-h" => none(&rest, "help").map(|()| Command::Help),
         other => Err(format!("unknown command `{other}`")),
     }
@@ -95,6 +108,15 @@ fn tier(rest: &[String]) -> Result<Tier, String> {
         [one] if one == "--full" => Ok(Tier::Full),
         [one] => Err(format!("`test` takes `--fast` or `--full`, not `{one}`")),
         _ => Err("`test` takes one of `--fast` and `--full`".to_owned()),
+    }
+}
+
+fn bench(rest: &[String]) -> Result<Bench, String> {
+    match rest {
+        [] => Ok(Bench::Crates),
+        [one] if one == "node" => Ok(Bench::Node),
+        [one] if one == "boot" => Ok(Bench::Boot),
+        [other, ..] => Err(format!("`bench` takes `node` or `boot`, not `{other}`")),
     }
 }
 

@@ -54,6 +54,8 @@ impl Place {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
             namespace: None,
+            pod_image: None,
+            pod_pull_secret: None,
             output: self.output,
             log_level: None,
             log_prefix: None,

@@ -38,6 +38,12 @@ pub(crate) struct Common {
     /// Namespace of lease, journal and saved recipe [env: `POD_NAMESPACE`] [default: default]
     #[arg(long, value_name = "NAME", global = true, help_heading = "Kubernetes")]
     pub(crate) namespace: Option<Namespace>,
+    /// Image of the pods that look into nodes [env: `POD_IMAGE`] [default: kiln of this version]
+    #[arg(long, value_name = "IMAGE", global = true, help_heading = "Kubernetes")]
+    pub(crate) pod_image: Option<String>,
+    /// Secret of the namespace that this image is pulled with [env: `POD_PULL_SECRET`]
+    #[arg(long, value_name = "NAME", global = true, help_heading = "Kubernetes")]
+    pub(crate) pod_pull_secret: Option<String>,
 
     /// Form of the result
     #[arg(long, value_enum, default_value_t, global = true, help_heading = "Output")]

@@ -32,8 +32,10 @@ pub(crate) struct Place {
     pub(crate) resource_group: String,
     /// The node that we run on, in a pod.
     pub(crate) own_node: Option<String>,
-    /// Our image, in a pod: what an inspection runs.
-    pub(crate) own_image: Option<String>,
+    /// What the pods run that look into nodes: in a pod our own image.
+    pub(crate) pod_image: Option<String>,
+    /// What it is pulled with.
+    pub(crate) pod_pull_secret: Option<String>,
     /// Who started this, for journals and tags.
     pub(crate) who: String,
 }
@@ -50,13 +52,16 @@ pub(crate) async fn connect(common: &Common, environment: &Environment, now: &No
         (None, Some(text)) => text.parse().map_err(|error| Failure::input(format_args!("POD_NAMESPACE: {error}")))?,
         (None, None) => "default".parse().map_err(Failure::failed)?,
     };
+    let pull_secret =
+        common.pod_pull_secret.clone().or_else(|| environment.get("POD_PULL_SECRET").map(ToOwned::to_owned));
     Ok(Place {
         azure,
         cluster,
         namespace,
         resource_group,
         own_node: environment.get("NODE_ID").map(ToOwned::to_owned),
-        own_image: environment.get("POD_IMAGE").map(ToOwned::to_owned),
+        pod_image: common.pod_image.clone().or_else(|| environment.get("POD_IMAGE").map(ToOwned::to_owned)),
+        pod_pull_secret: pull_secret,
         who: who(environment),
     })
 }

@@ -82,8 +82,9 @@ impl Session {
             Some(name) => Some(name.parse().map_err(|error| Failure::input(format_args!("NODE_ID: {error}")))?),
             None => None,
         };
-        let image = place.own_image.unwrap_or_else(|| IMAGE.to_owned());
-        let inside = Arc::new(PodInspector::new(&place.cluster, &place.namespace, image));
+        let image = place.pod_image.unwrap_or_else(|| IMAGE.to_owned());
+        let inside = PodInspector::new(&place.cluster, &place.namespace, image).pull_secret(place.pod_pull_secret);
+        let inside = Arc::new(inside);
         let context = Context {
             factory: Arc::new(place.azure),
             cluster: place.cluster,

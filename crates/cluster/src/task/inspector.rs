@@ -6,7 +6,7 @@ use std::time::Duration;
 use kiln_node_plan::Inspection;
 
 use super::driver::Errand;
-use super::pod::{Task, TaskImage};
+use super::pod::{Task, TaskImage, WITHIN};
 use crate::name::{Namespace, Owner};
 use crate::node::NodeSeen;
 use crate::{Cluster, Error};
@@ -20,9 +20,6 @@ pub trait Inspector: Send + Sync {
     /// and a node that has it keeps it.
     fn install_first_boot(&self, node: &NodeSeen, run: &Owner) -> impl Future<Output = Result<(), Error>> + Send;
 }
-
-/// An image is pulled in a minute or two; reading a disk's package list takes seconds. What takes longer has a kubelet that does not work.
-const WITHIN: Duration = Duration::from_mins(3);
 
 /// Does it by pods that are announced, bound to the node and removed afterwards.
 #[derive(Debug, Clone)]

@@ -81,10 +81,18 @@ pub(crate) struct TaskImage {
 
 /// Where kilnd is in our image.
 const PROGRAM: &str = "/usr/local/bin/kilnd";
+/// An image is pulled in a minute or two; reading a disk's package list takes seconds. What takes longer has a kubelet that does not work.
+pub(super) const WITHIN: Duration = Duration::from_mins(3);
 /// Where the node's root is in a pod.
 const HOST: &str = "/host";
 /// The firmware's words. Every container has the kernel's own `/sys`, read-only; the id in it is the machine's.
 const DMI: &str = "/sys/class/dmi/id";
+
+/// The pod of a task as it would be made, for who wants to see it first.
+pub fn task_pod(task: Task, node: &NodeName, run: &Owner, place: &Namespace, image: &str, key: &str) -> Pod {
+    let image = TaskImage { name: image.to_owned(), pull_secret: None };
+    Order { task, node, run, place, image: &image, within: WITHIN }.pod(key)
+}
 
 /// A folder of the node that a pod sees below [`HOST`].
 struct Seen {

@@ -1,4 +1,4 @@
-//! `cargo xtask image`: compiles the static binary and puts it into an image.
+//! `cargo xtask image`: compiles the two static binaries and puts them into an image.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -6,21 +6,23 @@ use std::process::{Command, ExitCode, Stdio};
 use ship::{Architecture, Content, Error, Image, Program, archive, build, write_layout};
 
 const HELP: &str = "\
-An OCI image of one static binary, made without a daemon. The same sources make the same digest.
+An OCI image of two static binaries, kiln and the node's kilnd, made without a daemon. The same sources make the same digest.
 
-usage: cargo xtask image [--output DIR] [--profile NAME] [--binary FILE]
+usage: cargo xtask image [--output DIR] [--profile NAME] [--binary FILE] [--node-binary FILE]
 
-  --output DIR    where the image goes: DIR/oci (a layout) and DIR/kiln.tar (for `docker load`); target/image/out without it
-  --profile NAME  of cargo; `dist`, what is shipped, without it
-  --binary FILE   take this static program instead of compiling one
+  --output DIR        where the image goes: DIR/oci (a layout) and DIR/kiln.tar (for `docker load`); target/image/out without it
+  --profile NAME      of cargo, for both; `dist` and `kilnd`, what is shipped, without it
+  --binary FILE       take this static program for kiln instead of compiling one
+  --node-binary FILE  take this static program for kilnd instead of compiling one
 ";
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     output: PathBuf,
-    profile: String,
+    profile: Option<String>,
     binary: Option<PathBuf>,
+    node_binary: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -47,18 +49,19 @@ fn main() -> ExitCode {
 }
 
 fn parse(root: &Path, arguments: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked { output: root.join("target/image/out"), profile: "dist".to_owned(), binary: None };
+    let mut asked = Asked { output: root.join("target/image/out"), profile: None, binary: None, node_binary: None };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
-        if !["--output", "--profile", "--binary"].contains(&name) {
+        if !["--output", "--profile", "--binary", "--node-binary"].contains(&name) {
             return Err(format!("unknown argument `{word}`"));
         }
         let value = value.or_else(|| words.next().map(String::as_str)).ok_or(format!("`{name}` needs a value"))?;
         match name {
             "--output" => asked.output = value.into(),
-            "--profile" => value.clone_into(&mut asked.profile),
-            _ => asked.binary = Some(value.into()),
+            "--profile" => asked.profile = Some(value.to_owned()),
+            "--binary" => asked.binary = Some(value.into()),
+            _ => asked.node_binary = Some(value.into()),
         }
     }
     Ok(asked)
@@ -66,27 +69,45 @@ fn parse(root: &Path, arguments: &[String]) -> Result<Asked, String> {
 
 fn make(root: &Path, asked: &Asked) -> Result<(), Error> {
     let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
-    let (path, how) = if let Some(path) = &asked.binary {
-        (path.clone(), "given".to_owned())
-    } else {
-        let built = build(root, Program::Kiln, &asked.profile, architecture)?;
-        (built.path.clone(), built.how())
-    };
-    ship::refuse_dynamic(&path)?;
-    let binary = std::fs::read(&path).map_err(|source| Error::File { path: path.clone(), source })?;
-    let size = binary.len();
+    let (binary, told) = program(root, asked, Program::Kiln, architecture)?;
+    let (node_binary, node_told) = program(root, asked, Program::Kilnd, architecture)?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let image = Image::new(&Content { binary, architecture, version, revision: revision(root) })?;
+    let image = Image::new(&Content { binary, node_binary, architecture, version, revision: revision(root) })?;
     let layout = asked.output.join("oci");
     write_layout(&image, &layout)?;
     let tar = asked.output.join("kiln.tar");
     let bytes = archive(&image)?;
     std::fs::write(&tar, &bytes).map_err(|source| Error::File { path: tar.clone(), source })?;
-    println!("binary   {} ({:.1} MiB, {how})", path.display(), mebibytes(size));
+    println!("binary   {told}");
+    println!("kilnd    {node_told}");
     println!("layout   {}:{}", layout.display(), image.version);
     println!("archive  {} ({:.1} MiB)", tar.display(), mebibytes(bytes.len()));
     println!("digest   {}", image.manifest.digest);
     Ok(())
+}
+
+/// The bytes of a program, given or compiled, and a line about them.
+fn program(
+    root: &Path,
+    asked: &Asked,
+    program: Program,
+    architecture: Architecture,
+) -> Result<(Vec<u8>, String), Error> {
+    let given = match program {
+        Program::Kiln => &asked.binary,
+        Program::Kilnd => &asked.node_binary,
+    };
+    let (path, how) = if let Some(path) = given {
+        (path.clone(), "given".to_owned())
+    } else {
+        let profile = asked.profile.as_deref().unwrap_or(program.profile());
+        let built = build(root, program, profile, architecture)?;
+        (built.path.clone(), built.how())
+    };
+    ship::refuse_dynamic(&path)?;
+    let bytes = std::fs::read(&path).map_err(|source| Error::File { path: path.clone(), source })?;
+    let told = format!("{} ({:.1} MiB, {how})", path.display(), mebibytes(bytes.len()));
+    Ok((bytes, told))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
@@ -115,13 +136,18 @@ mod tests {
 
     #[test]
     fn without_arguments_the_shipped_profile_goes_to_the_target_folder() {
-        let expected = Asked { output: "/root/target/image/out".into(), profile: "dist".to_owned(), binary: None };
+        let output = "/root/target/image/out".into();
+        let expected = Asked { output, profile: None, binary: None, node_binary: None };
         assert_eq!(asked(""), Ok(expected));
     }
 
     #[test]
     fn values_come_after_a_space_or_an_equals_sign() {
-        assert_eq!(asked("--output a --profile=dev --binary b"), asked("--output=a --profile dev --binary=b"));
+        assert_eq!(
+            asked("--output a --profile=dev --binary b --node-binary c"),
+            asked("--output=a --profile dev --binary=b --node-binary=c")
+        );
+        assert_eq!(asked("--node-binary c").unwrap().node_binary.as_deref(), Some(Path::new("c")));
         assert_eq!(asked("--output a").unwrap().output, Path::new("a"));
     }
 
