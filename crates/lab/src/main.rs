@@ -18,6 +18,7 @@ fn main() -> ExitCode {
             print!("{}", lab::HELP);
             return ExitCode::SUCCESS;
         }
+        Some((first, _)) if first == "node" => return node(&root),
         Some((first, rest)) if first == "boot" => lab::parse(&root, rest),
         Some((other, _)) => Err(format!("there is no `{other}`")),
         None => Err("a command is missing".to_owned()),
@@ -44,6 +45,17 @@ fn main() -> ExitCode {
         Ok(report) => {
             println!("{}", report.text());
             ExitCode::SUCCESS
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// Counts what kilnd costs a node. It needs no namespaces: nobody but this machine is asked.
+fn node(root: &Path) -> ExitCode {
+    match lab::count(root) {
+        Ok((text, well)) => {
+            print!("{text}");
+            if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => failed(&error),
     }

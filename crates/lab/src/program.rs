@@ -8,6 +8,7 @@ use parts::Part;
 use ship::{Architecture, Program, build};
 
 use crate::boot::Machine;
+use crate::node::{Counters, measure, table};
 use crate::report::{Report, Row};
 use crate::rootfs::Bench;
 use crate::world::{Tools, finished, folder, metadata, shown};
@@ -15,9 +16,10 @@ use crate::{Clock, Error, Variant};
 
 /// What `--help` prints.
 pub const HELP: &str = "\
-Boots the same machine in different ways, in QEMU, and measures what comes before its kubelet. Needs root.
+Boots the same machine in different ways, in QEMU, and measures what comes before its kubelet (needs root); counts what kilnd costs.
 
-usage: cargo xtask lab boot [--variant NAME]… [--runs N] [--icount] [--kilnd FILE] [--output text|json] [--work DIR]
+usage: cargo xtask bench node
+       cargo xtask lab boot [--variant NAME]… [--runs N] [--icount] [--kilnd FILE] [--output text|json] [--work DIR]
 
   --variant NAME  floor | kilnd | kilnd-imds | wait-for-network | cloud-init; all of them without it
   --runs N        boots of each, in turns; 1 without it
@@ -132,6 +134,26 @@ pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
     let file = asked.work.join("report.json");
     fs::write(&file, format!("{:#}\n", report.json())).map_err(Error::file(&file))?;
     Ok(report)
+}
+
+/// Counts what the shipped kilnd costs a node: a table, and whether every budget holds.
+pub fn count(root: &Path) -> Result<(String, bool), Error> {
+    let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+    let built = build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?;
+    let cache = parts::Cache::of_user().map_err(|error| Error::Part(error.to_string()))?;
+    cache.find(Part::NodeRoot).map_err(|error| Error::Part(error.to_string()))?;
+    // Debian's strace, with the libraries that it was built for.
+    let debian = cache.folder(Part::NodeRoot).join("root");
+    let library = debian.join("usr/lib/x86_64-linux-gnu");
+    let words = [library.join("ld-linux-x86-64.so.2"), "--library-path".into(), library, debian.join("usr/bin/strace")];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let valgrind = std::env::split_paths(&path).map(|folder| folder.join("valgrind")).find(|file| file.is_file());
+    let counters = Counters { strace: words.map(|word| word.display().to_string()).to_vec(), valgrind };
+    let work = root.join("target/lab/node");
+    folder(&work)?;
+    let figures = measure(&built.path, &counters, &work)?;
+    let (table, well) = table(&figures);
+    Ok((format!("{table}\nbuilt for {}\n", built.how()), well))
 }
 
 /// The kernel of the root, under a name without its version.

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use parts::{Cache, Part};
-use xtask::args::{self, Command, HELP};
+use xtask::args::{self, Bench, Command, HELP};
 use xtask::setup::{Background, Outcome};
 use xtask::{floor, kube, ship, test, workspace};
 
@@ -24,7 +24,9 @@ fn main() -> ExitCode {
         Command::Lab(arguments) => lab(&arguments),
         Command::Image(arguments) => ship::run(&workspace::root(), "image", &arguments),
         Command::Package(arguments) => ship::run(&workspace::root(), "package", &arguments),
-        Command::Bench => bench(),
+        Command::Bench(Bench::Crates) => bench(),
+        Command::Bench(Bench::Node) => with(&[Part::NodeRoot], &["node"]),
+        Command::Bench(Bench::Boot) => lab(&["boot", "--icount", "--runs", "5"].map(str::to_owned)),
         Command::Floor => floor::rewrite(&workspace::root()).map(|path| {
             println!("wrote {}", path.display());
             true
@@ -61,10 +63,16 @@ fn setup(parts: &[Part]) -> Result<bool, Box<dyn std::error::Error>> {
 /// Machines are made of parts that tests of the ordinary tier do not need.
 fn lab(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
     let boots = arguments.first().is_some_and(|word| word == "boot");
-    let missing = boots.then_some([Part::LabTools, Part::LabRoot]).into_iter().flatten();
+    let parts: &[Part] = if boots { &[Part::LabTools, Part::LabRoot] } else { &[] };
+    with(parts, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Runs the lab when it has these parts.
+fn with(parts: &[Part], arguments: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
     let cache = Cache::of_user()?;
-    let missing: Vec<Part> = missing.filter(|part| cache.find(*part).is_err()).collect();
-    Ok(setup(&missing)? && ship::run_of(&workspace::root(), "lab", "lab", arguments)?)
+    let missing: Vec<Part> = parts.iter().copied().filter(|part| cache.find(*part).is_err()).collect();
+    let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+    Ok(setup(&missing)? && ship::run_of(&workspace::root(), "lab", "lab", &arguments)?)
 }
 
 /// `cargo bench` of what has benches; each prints its own curve.

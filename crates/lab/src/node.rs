@@ -1,0 +1,292 @@
+//! `cargo xtask bench node`: what kilnd costs a node, in counts that do not depend on who else is at work: processes, system calls,
+//! synchronisations, instructions, bytes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::variant::{DOCUMENT, ovf_env};
+use crate::world::{finished, folder};
+use crate::{Error, tree};
+
+/// What a figure may be at most, where somebody promised it.
+type Budget = Option<u64>;
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// What was counted.
+    pub name: &'static str,
+    /// How many; nothing where it cannot be counted here.
+    pub value: Option<u64>,
+    /// What it may be at most.
+    pub budget: Budget,
+}
+
+/// What was counted in one trace of system calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Calls {
+    all: u64,
+    children: u64,
+    synced_before_ready: u64,
+    written: u64,
+}
+
+/// The programs that count.
+pub struct Counters {
+    /// strace, and what comes before its name.
+    pub strace: Vec<String>,
+    /// valgrind, where the machine has it.
+    pub valgrind: Option<PathBuf>,
+}
+
+/// Counts what kilnd does at a first boot, when there is nothing to do, and while it watches.
+pub fn measure(kilnd: &Path, counters: &Counters, work: &Path) -> Result<Vec<Figure>, Error> {
+    let node = Node { kilnd, counters, work };
+    let figure = |name, value, budget| Figure { name, value: Some(value), budget };
+    let size = fs::metadata(kilnd).map_err(Error::file(kilnd))?.len();
+    let mut figures = vec![figure("size of the program, bytes", size, Some(5 << 20))];
+
+    node.fresh()?;
+    let first = node.traced(&["boot"])?;
+    figures.push(figure("first boot: child processes", first.children, Some(0)));
+    figures.push(figure("first boot: synchronisations before kubelet may start", first.synced_before_ready, Some(4)));
+    figures.push(figure("first boot: system calls", first.all, None));
+    node.fresh()?;
+    figures.push(Figure { name: "first boot: instructions", value: node.instructions(&["boot"])?, budget: None });
+    figures.push(figure("first boot: processor time, µs", node.processor_time(&["boot"], true)?, Some(5_000)));
+
+    let document = work.join("document.json");
+    fs::write(&document, DOCUMENT).map_err(Error::file(&document))?;
+    let apply = ["apply", "--config", &document.display().to_string()].map(str::to_owned);
+    let apply: Vec<&str> = apply.iter().map(String::as_str).collect();
+    let nothing = node.traced(&apply)?;
+    figures.push(figure("nothing to do: calls that write", nothing.written, Some(0)));
+    figures.push(figure("nothing to do: system calls", nothing.all, None));
+    figures.push(Figure { name: "nothing to do: instructions", value: node.instructions(&apply)?, budget: None });
+    figures.push(figure("nothing to do: processor time, µs", node.processor_time(&apply, false)?, Some(2_000)));
+    figures.push(figure("watch: memory at its highest, KiB", node.watching()?, Some(8 << 10)));
+    Ok(figures)
+}
+
+/// A table, and whether every budget holds.
+pub fn table(figures: &[Figure]) -> (String, bool) {
+    let mut text = format!("{:<56} {:>12} {:>12}\n", "kilnd", "counted", "budget");
+    let mut well = true;
+    for figure in figures {
+        let shown = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let held = figure.budget.zip(figure.value).is_none_or(|(budget, value)| value <= budget);
+        well &= held;
+        let broken = if held { "" } else { "  BROKEN" };
+        let _ = writeln!(text, "{:<56} {:>12} {:>12}{broken}", figure.name, shown(figure.value), shown(figure.budget));
+    }
+    (text, well)
+}
+
+struct Node<'a> {
+    kilnd: &'a Path,
+    counters: &'a Counters,
+    work: &'a Path,
+}
+
+impl Node<'_> {
+    fn root(&self) -> PathBuf {
+        self.work.join("root")
+    }
+
+    /// A machine that has never been started.
+    fn fresh(&self) -> Result<(), Error> {
+        let root = self.root();
+        if root.exists() {
+            fs::remove_dir_all(&root).map_err(Error::file(&root))?;
+        }
+        folder(&root)?;
+        let text = |path: &str, content: &str| tree::Item::text(path, content);
+        let items = [
+            text("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\n"),
+            text("/etc/group", "root:x:0:\n"),
+            text("/etc/shadow", "root:*:19000:0:99999:7:::\n"),
+            text("/etc/hostname", "localhost\n"),
+            text("/dmi/product_uuid", "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02\n"),
+            text("/cd/ovf-env.xml", &ovf_env()),
+            text("/proc/sys/net/core/somaxconn", "128\n"),
+            text("/proc/sys/net/ipv4/tcp_max_syn_backlog", "128\n"),
+            text("/proc/sys/vm/max_map_count", "65530\n"),
+            text("/proc/sys/vm/overcommit_memory", "0\n"),
+        ];
+        tree::place(&root, &items)
+    }
+
+    fn arguments(&self, words: &[&str]) -> Vec<String> {
+        let root = self.root();
+        let below = |name: &str| root.join(name).display().to_string();
+        let mut arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        for (option, value) in [
+            ("--root", root.display().to_string()),
+            ("--dmi", below("dmi")),
+            ("--cd", below("cd")),
+            ("--credentials", below("credentials")),
+            // Nobody listens there: what is counted asks nobody.
+            ("--imds", "http://127.0.0.1:9".to_owned()),
+            ("--wire-server", "http://127.0.0.1:9".to_owned()),
+        ] {
+            arguments.extend([option.to_owned(), value]);
+        }
+        arguments
+    }
+
+    fn traced(&self, words: &[&str]) -> Result<Calls, Error> {
+        let trace = self.work.join("trace");
+        let mut command = Command::new(&self.counters.strace[0]);
+        command.args(&self.counters.strace[1..]).args(["-f", "-qq", "-s", "200", "-o"]).arg(&trace);
+        finished(command.arg(self.kilnd).args(self.arguments(words)))?;
+        let text = fs::read_to_string(&trace).map_err(Error::file(&trace))?;
+        Ok(count(&text))
+    }
+
+    fn instructions(&self, words: &[&str]) -> Result<Option<u64>, Error> {
+        let Some(valgrind) = &self.counters.valgrind else { return Ok(None) };
+        let log = self.work.join("callgrind");
+        let mut command = Command::new(valgrind);
+        command
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg(format!("--log-file={}", log.display()));
+        finished(command.arg(self.kilnd).args(self.arguments(words)))?;
+        let text = fs::read_to_string(&log).map_err(Error::file(&log))?;
+        Ok(text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok()))
+    }
+
+    /// The middle of eleven, in µs. The clock of a process has a coarse hand: each is a sum of ten.
+    fn processor_time(&self, words: &[&str], is_first: bool) -> Result<u64, Error> {
+        let mut middle = Vec::new();
+        for _ in 0..11 {
+            let mut ticks = 0;
+            for _ in 0..10 {
+                if is_first {
+                    self.fresh()?;
+                }
+                let before = children_ticks();
+                finished(Command::new(self.kilnd).args(self.arguments(words)))?;
+                ticks += children_ticks() - before;
+            }
+            // A tick is a hundredth of a second; ten runs.
+            middle.push(ticks * 1_000);
+        }
+        middle.sort_unstable();
+        Ok(middle[middle.len() / 2])
+    }
+
+    /// The most memory that the daemon had after two seconds of watching.
+    fn watching(&self) -> Result<u64, Error> {
+        let mut command = Command::new(self.kilnd);
+        command.args(self.arguments(&["watch"])).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let failed = |source| Error::Command { line: "kilnd watch".to_owned(), source };
+        let mut child = Ended(command.spawn().map_err(failed)?);
+        thread::sleep(Duration::from_secs(2));
+        let file = PathBuf::from(format!("/proc/{}/status", child.0.id()));
+        let text = fs::read_to_string(&file).map_err(Error::file(&file))?;
+        let ended = child.0.try_wait().map_err(failed)?;
+        let high =
+            text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse().ok());
+        match (ended, high) {
+            (None, Some(high)) => Ok(high),
+            _ => Err(Error::Part("kilnd watch did not stay".to_owned())),
+        }
+    }
+}
+
+/// A child that does not outlive its reason.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Processor time of children that were waited for, in ticks.
+fn children_ticks() -> u64 {
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in brackets may hold anything; fields are counted from behind it.
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
+    number(13) + number(14)
+}
+
+/// Reads what strace wrote: a process id, a call.
+fn count(trace: &str) -> Calls {
+    let mut counted = Calls::default();
+    let mut is_ready = false;
+    for line in trace.lines() {
+        let Some((_, call)) = line.trim_start().split_once(' ') else { continue };
+        let call = call.trim_start();
+        let Some((name, arguments)) = call.split_once('(') else { continue };
+        if name.starts_with(['+', '-', '<']) {
+            continue;
+        }
+        counted.all += 1;
+        // Threads are made by the same call and share memory with who made them.
+        let is_process =
+            matches!(name, "fork" | "vfork") || (name.starts_with("clone") && !arguments.contains("CLONE_THREAD"));
+        counted.children += u64::from(is_process);
+        let is_sync = matches!(name, "fsync" | "fdatasync" | "sync" | "syncfs");
+        counted.synced_before_ready += u64::from(is_sync && !is_ready);
+        is_ready |= name.starts_with("rename") && arguments.contains("ready\"");
+        let opens = name.starts_with("open")
+            && ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| arguments.contains(flag));
+        let changes = [
+            "rename",
+            "unlink",
+            "mkdir",
+            "rmdir",
+            "symlink",
+            "link",
+            "chmod",
+            "fchmod",
+            "chown",
+            "fchown",
+            "truncate",
+            "ftruncate",
+        ];
+        let changed = changes
+            .iter()
+            .any(|change| name.strip_suffix("at").unwrap_or(name) == *change || name == format!("{change}at2"));
+        counted.written += u64::from(!arguments.contains("/dev/null") && (opens || changed || is_sync));
+    }
+    counted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "\
+12 execve(\"/usr/bin/kilnd\", [\"kilnd\"], 0x7) = 0
+12 openat(4, \"etc/hostname\", O_RDONLY|O_CLOEXEC) = 5
+12 fsync(5) = 0
+12 openat(4, \"etc/.new\", O_WRONLY|O_CREAT|O_EXCL, 0600) = 6
+12 clone3({flags=CLONE_VM|CLONE_THREAD}, 88) = 13
+12 clone3({flags=CLONE_VM|CLONE_VFORK}, 88) = 14
+12 renameat2(4, \"run/kiln/.x\", 4, \"run/kiln/ready\", 0) = 0
+12 syncfs(4) = 0
+12 +++ exited with 0 +++
+";
+
+    #[test]
+    fn children_writes_and_synchronisations_before_the_gate_are_counted() {
+        assert_eq!(count(TRACE), Calls { all: 8, children: 1, synced_before_ready: 1, written: 4 });
+        assert_eq!(count("12 --- SIGCHLD {si_signo=SIGCHLD} ---\n"), Calls::default());
+    }
+
+    #[test]
+    fn a_broken_budget_is_shown_and_makes_the_table_fail() {
+        let figure = |value, budget| Figure { name: "x", value, budget };
+        assert!(table(&[figure(Some(4), Some(4)), figure(None, Some(1)), figure(Some(9), None)]).1);
+        let (text, well) = table(&[figure(Some(5), Some(4))]);
+        assert!(!well && text.contains("BROKEN"), "{text}");
+    }
+}
