@@ -252,10 +252,10 @@ fn count(trace: &str) -> Calls {
             "truncate",
             "ftruncate",
         ];
-        let changed = changes
+        let is_change = changes
             .iter()
             .any(|change| name.strip_suffix("at").unwrap_or(name) == *change || name == format!("{change}at2"));
-        counted.written += u64::from(!arguments.contains("/dev/null") && (opens || changed || is_sync));
+        counted.written += u64::from(!arguments.contains("/dev/null") && (opens || is_change || is_sync));
     }
     counted
 }
