@@ -105,6 +105,8 @@ fn killed_anywhere_an_account_that_is_listed_has_its_home_and_the_next_run_ends_
         assert_eq!(root.account("ann").expect("look"), Some(ann()), "after {end} operations");
         assert!(folder.path().join("home/ann/.bashrc").exists(), "after {end} operations");
         assert_eq!(mode(folder.path().join("home/ann")), 0o750, "after {end} operations");
+        let passwd = fs::read_to_string(folder.path().join("etc/passwd")).expect("read");
+        assert!(passwd.contains("\nann:x:1000:1000:"), "after {end} operations: {passwd}");
         if result.is_ok() {
             assert!(end > 20, "{end} operations");
             break;

@@ -59,7 +59,10 @@ impl Lists {
         };
         // A group of that name is its own, as the image meant it.
         let own = find(&self.group, name).and_then(|line| line.split(':').nth(2)?.parse::<u32>().ok());
-        let uid = (FIRST..=LAST).find(|id| !taken(*id))?;
+        let is_uid = |id: u32| self.passwd.iter().any(|line| line.split(':').nth(2) == Some(&id.to_string()));
+        // The group may be all that an attempt which was cut off has left: the same number again, or the home would be another's.
+        let same = own.filter(|id| (FIRST..=LAST).contains(id) && !is_uid(*id));
+        let uid = same.or_else(|| (FIRST..=LAST).find(|id| !taken(*id)))?;
         let gid = own.unwrap_or(uid);
         let home = format!("/home/{name}");
         insert(&mut self.passwd, format!("{name}:x:{uid}:{gid}::{home}:{shell}"));
@@ -163,7 +166,11 @@ mod tests {
         assert_eq!(all.passwd[3], "+::::::", "the line of another name service stays last");
         assert_eq!(all.shadow.expect("shadow")[2], "bob:*::0:99999:7:::");
         let legacy = lists().add("legacy", "/bin/sh").expect("a number");
-        assert_eq!((legacy.uid, legacy.gid), (1002, 1001), "a group of that name is its own");
+        assert_eq!((legacy.uid, legacy.gid), (1001, 1001), "a group of that name is its own");
+        let mut all = lists();
+        all.passwd.push("other:x:1001:1001::/home/other:/bin/sh".to_owned());
+        let legacy = all.add("legacy", "/bin/sh").expect("a number");
+        assert_eq!((legacy.uid, legacy.gid), (1002, 1001), "the number is another's");
     }
 
     #[test]
