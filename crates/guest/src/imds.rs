@@ -37,6 +37,8 @@ pub struct Instance {
     pub location: String,
     /// Its size.
     pub vm_size: String,
+    /// The version of the image that its disk was made of, where the platform says it.
+    pub image_version: Option<String>,
 }
 
 impl Imds {
@@ -86,6 +88,19 @@ fn instance(body: &[u8]) -> Result<Instance, String> {
         vm_size: String,
         os_profile: OsProfile,
         public_keys: Vec<Key>,
+        storage_profile: StorageProfile,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct StorageProfile {
+        image_reference: Image,
+    }
+    // What an image does not have is null, empty or not there.
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Image {
+        id: Option<String>,
+        version: Option<String>,
     }
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -100,6 +115,9 @@ fn instance(body: &[u8]) -> Result<Instance, String> {
     }
     let Answer { compute } = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    let image = compute.storage_profile.image_reference;
+    let exact = |version: &String| !version.is_empty() && !version.eq_ignore_ascii_case("latest");
+    let image_version = image.id.as_deref().and_then(version_of).or(image.version).filter(exact);
     Ok(Instance {
         vm_id: compute.vm_id,
         name: compute.name,
@@ -108,5 +126,41 @@ fn instance(body: &[u8]) -> Result<Instance, String> {
         ssh_keys: compute.public_keys.into_iter().map(|key| key.key_data.trim().to_owned()).collect(),
         location: compute.location,
         vm_size: compute.vm_size,
+        image_version,
     })
+}
+
+/// The version in the id of an image version of a gallery.
+fn version_of(id: &str) -> Option<String> {
+    let mut segments = id.trim_end_matches('/').rsplit('/');
+    let version = segments.next()?;
+    segments.next().filter(|kind| kind.eq_ignore_ascii_case("versions")).map(|_| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(image: &str) -> Option<String> {
+        let body = format!(r#"{{"compute":{{"storageProfile":{{"imageReference":{image}}}}}}}"#);
+        instance(body.as_bytes()).expect("read").image_version
+    }
+
+    #[test]
+    fn the_version_of_an_image_is_that_of_the_gallery_else_that_of_the_market() {
+        let id =
+            "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/a/images/b/versions/2026.11.15";
+        assert_eq!(version(&format!(r#"{{"id":"{id}","version":""}}"#)).as_deref(), Some("2026.11.15"));
+        let market = r#"{"id":"","publisher":"Canonical","version":"22.04.202601010"}"#;
+        assert_eq!(version(market).as_deref(), Some("22.04.202601010"));
+    }
+
+    #[test]
+    fn an_image_without_a_version_has_none() {
+        let managed = r#"{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/images/mine"}"#;
+        for image in [managed, "{}", r#"{"id":null,"version":null}"#, r#"{"version":"latest"}"#] {
+            assert_eq!(version(image), None, "{image}");
+        }
+        assert_eq!(instance(br#"{"compute":{}}"#).expect("read").image_version, None);
+    }
 }
