@@ -156,11 +156,11 @@ async fn a_log_that_is_no_answer_to_this_run_is_an_error_and_leaves_nothing() {
     for (text, words) in cases {
         let fake = Fake::new();
         let node = node(&fake, json!({})).await;
-        let log = json!(text);
+        let said = json!(text);
         fake.after(move |objects, asked| {
             if asked.method == "POST" && asked.path.contains("/pods") {
                 objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
-                objects.insert(LOG.to_owned(), log.clone());
+                objects.insert(LOG.to_owned(), said.clone());
             }
         });
         let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
