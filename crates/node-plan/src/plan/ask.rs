@@ -30,6 +30,10 @@ pub enum Ask {
         /// Taints, as `key:effect`, to take away.
         remove: Vec<String>,
     },
+    /// Leave to have services read their files again: the document allows less.
+    Reload,
+    /// Leave to restart services, while pods stay: the document allows less.
+    Restart,
     /// Pods leave, then the document is applied.
     Drain,
     /// Pods leave, then the document is applied and the machine restarts.
@@ -40,7 +44,6 @@ pub enum Ask {
 
 impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |names: Vec<&str>| names.join(", ");
         match self {
             Self::Labels { set, remove, .. } => {
                 let set = set.iter().map(|(key, value)| format!("{key}={value}"));
@@ -52,7 +55,9 @@ impl fmt::Display for Ask {
                 let all: Vec<String> = set.chain(remove.iter().map(|name| format!("{name}-"))).collect();
                 write!(f, "taints {}", all.join(", "))
             }
-            Self::Drain => f.write_str(&list(vec!["drain"])),
+            Self::Reload => f.write_str("leave to reload services"),
+            Self::Restart => f.write_str("leave to restart services"),
+            Self::Drain => f.write_str("drain"),
             Self::Reboot => f.write_str("drain and restart of the machine"),
             Self::Replace => f.write_str("a new node"),
         }
@@ -94,8 +99,11 @@ pub(super) fn asks(in_force: Option<&NodeConfig>, wanted: &NodeConfig, beyond: O
     asks.extend(match beyond {
         Some(Effect::Replace) => Some(Ask::Replace),
         Some(Effect::Reboot) => Some(Ask::Reboot),
-        Some(_) => Some(Ask::Drain),
-        None => None,
+        Some(Effect::Drain) => Some(Ask::Drain),
+        Some(Effect::Restart) => Some(Ask::Restart),
+        Some(Effect::Reload) => Some(Ask::Reload),
+        // Neither is ever beyond what a document allows.
+        Some(Effect::None | Effect::Cluster) | None => None,
     });
     asks
 }

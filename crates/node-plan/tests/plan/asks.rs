@@ -70,7 +70,11 @@ fn what_goes_beyond_the_limit_waits_and_says_which_fields() {
     let allowed = plan(json!({}), up_to("drain", swap()));
     assert_eq!((allowed.verdict(), allowed.asks.len()), (Verdict::Apply, 0));
     let strict = plan(json!({}), up_to("none", json!({"kubelet": {"flags": {"--v": "2"}}})));
-    assert_eq!((strict.verdict(), strict.asks), (Verdict::Ask, vec![Ask::Drain]));
+    assert_eq!((strict.verdict(), strict.asks), (Verdict::Ask, vec![Ask::Restart]), "pods stay");
+    let strict = plan(json!({}), up_to("none", json!({"os": {"sysctl": {"vm.swappiness": "1"}}})));
+    assert_eq!((strict.verdict(), strict.asks), (Verdict::Ask, vec![Ask::Reload]));
+    let strict = plan(json!({}), up_to("reload", swap()));
+    assert_eq!(strict.asks, [Ask::Drain], "the most of all that is needed");
 }
 
 #[test]

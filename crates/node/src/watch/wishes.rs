@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// What the beginning of every annotation of pending things is.
 const PENDING: &str = "kiln.dev/pending-";
 /// Everything that may be pending: an annotation each.
-const KINDS: [&str; 5] = ["labels", "taints", "drain", "reboot", "replace"];
+const KINDS: [&str; 7] = ["labels", "taints", "reload", "restart", "drain", "reboot", "replace"];
 
 /// What only the cluster can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub(super) struct Wishes {
     /// Taints by `key:effect`, to set with this value or to take away.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) taints: BTreeMap<String, Option<String>>,
-    /// What must happen before a document can be put in force: `drain`, `reboot` or `replace`, and which document waits for it.
+    /// What must happen before a document can be put in force, `reload` to `replace`, and which document waits for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) act: Option<Waiting>,
     /// A document in force that is wholly so only after a restart of the machine, and the boot in which it came.
@@ -59,7 +59,7 @@ impl Wishes {
                     self.taints.extend(set.iter().map(|taint| (named(taint), Some(taint.value.clone()))));
                     self.taints.extend(remove.iter().map(|name| (name.clone(), None)));
                 }
-                Ask::Drain | Ask::Reboot | Ask::Replace => {}
+                Ask::Reload | Ask::Restart | Ask::Drain | Ask::Reboot | Ask::Replace => {}
             }
         }
     }
@@ -67,6 +67,8 @@ impl Wishes {
     /// A document waits for what its plan asks of the cluster.
     pub(super) fn wait(&mut self, asks: &[Ask], generation: u64, hash: &str) {
         let kind = asks.iter().find_map(|ask| match ask {
+            Ask::Reload => Some("reload"),
+            Ask::Restart => Some("restart"),
             Ask::Drain => Some("drain"),
             Ask::Reboot => Some("reboot"),
             Ask::Replace => Some("replace"),
@@ -223,8 +225,10 @@ mod tests {
         assert_eq!(wishes.lines(), ["drain: generation 8 (abc)"]);
         let text = serde_json::to_string(&wishes).expect("json");
         assert_eq!(serde_json::from_str::<Wishes>(&text).expect("read"), wishes);
-        wishes.wait(&[], 9, "def");
-        assert_eq!(said(&wishes, "drain"), None);
+        wishes.wait(&[Ask::Restart], 9, "def");
+        assert_eq!((said(&wishes, "drain"), said(&wishes, "restart").as_deref()), (None, Some("generation 9 (def)")));
+        wishes.wait(&[], 10, "ghi");
+        assert_eq!(said(&wishes, "restart"), None);
     }
 
     #[test]
