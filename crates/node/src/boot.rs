@@ -1,16 +1,17 @@
 //! What a start of the machine needs: at the first one the document is found and put in force; at later ones what was in force is, at
 //! once and without a network.
 
-use kiln_guest::{NotFound, OvfEnv, Rules, VmId};
+use kiln_guest::{NotFound, Rules, VmId};
 use kiln_host::{Durability, Generations, Lock, Placed, notify};
 use kiln_node_plan::layout::{ETC, LOCK, READY, VM_ID};
-use kiln_node_plan::{Account, Generation, Return, State, Step};
+use kiln_node_plan::{Generation, Return, State, Step};
 
 use crate::act::ActError;
 use crate::apply::{NotThere, prune, remembered};
 use crate::boot_kind::BootKind;
 use crate::node::Node;
 use crate::offer::{NotTaken, Offered};
+use crate::platform::Platform;
 use crate::status::{Outcome, Status};
 use crate::way::{NoWay, Pace, Way};
 use crate::{services, store};
@@ -121,9 +122,8 @@ fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBoot
     });
     store::save(&node.root, &state, Durability::Later)?;
     way.go(node, Pace::FirstBoot)?;
-    if let Some(ovf) = &found.ovf {
-        platform(node, &offered, ovf)?;
-    }
+    let platform = Platform::of(node, &found, &offered.config, chance);
+    platform.settle(node, &offered.config)?;
     for field in offered.config.unknown_fields() {
         node.journal.warn(format!("`{field}` is not known to this version and does nothing"));
     }
@@ -136,6 +136,7 @@ fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBoot
     if let Err(error) = kept {
         node.journal.warn(format!("the next start is a first boot again: {error}"));
     }
+    platform.note_image(node, id);
     prune(node, &state);
     let mut status = Status::of("boot", Outcome::Applied, &state);
     status.pending = way.plan.asks.iter().map(ToString::to_string).collect();
@@ -195,34 +196,6 @@ fn open(node: &Node) -> Result<(), NotBooted> {
     }
     if let Err(error) = services::open_gate(node) {
         node.journal.warn(format!("the kubelet was not started: {error}"));
-    }
-    Ok(())
-}
-
-/// What the platform says of the machine besides, where the document does not.
-fn platform(node: &Node, offered: &Offered, ovf: &OvfEnv) -> Result<(), ActError> {
-    let asked = &offered.config.spec.platform;
-    if let Some(name) = ovf.host_name.as_ref().filter(|_| asked.host_name.is_empty())
-        && *name != node.root.host_name()?
-    {
-        node.journal.step(&format!("name the machine {name}"), || {
-            let line = format!("{name}\n");
-            node.root.write_all(&[Placed::new("/etc/hostname", line.as_bytes(), 0o644)], Durability::Later)?;
-            node.root.set_host_name(name)
-        })?;
-    }
-    if let Some(name) = &ovf.user_name
-        && !ovf.ssh_keys.is_empty()
-        && !asked.users.iter().any(|user| user.name == *name)
-    {
-        let account = Account { name: name.clone(), ssh_keys: ovf.ssh_keys.clone(), sudo: true, ..Account::default() };
-        let made = node
-            .journal
-            .step(&format!("set up the account {name}"), || node.root.set_account(&account, Durability::Later));
-        // Nobody can log in then; the node runs all the same.
-        if let Err(error) = made {
-            node.journal.warn(format!("the account {name} was not set up: {error}"));
-        }
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! Disks: what can wait until the kubelet runs. The service manager mounts and swaps by the lines that are in `fstab` by then; only a
-//! partition grows by a tool of the system.
+//! Disks, and host keys: what can wait until the kubelet runs. The service manager mounts and swaps by the lines that are in `fstab` by then; only a
+//! partition grows by a tool of the system, and host keys that take their time are made by one.
 
 mod grow;
+mod host_keys;
 mod swap_file;
 
 use std::fmt::Write as _;
@@ -14,8 +15,9 @@ use crate::node::Node;
 use crate::services::{PATIENCE, ServiceError};
 
 pub use grow::{grow_root, is_root_grown};
+pub use host_keys::make_host_keys;
 
-/// A disk that is not as the document asks.
+/// What can wait, and failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LateError {
     /// A file or a device cannot be read or written.

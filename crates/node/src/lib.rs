@@ -21,6 +21,7 @@ pub mod late;
 pub mod node;
 pub mod observe;
 pub mod offer;
+pub mod platform;
 pub mod rollback;
 pub mod seal;
 pub mod services;

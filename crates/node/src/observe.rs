@@ -45,6 +45,7 @@ pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Re
         let mountinfo = text(root, "/proc/self/mountinfo")?;
         observed.root_grown = late::is_root_grown(&mountinfo);
         observed.mounts = mounts(&mountinfo);
+        observed.command_line = Some(text(root, "/proc/cmdline")?).filter(|line| !line.is_empty());
     } else {
         pretend(desired, &mut observed);
     }

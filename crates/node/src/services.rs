@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kiln_host::systemd::{Outcome, Systemd, SystemdError};
 use kiln_node_plan::Step;
-use kiln_node_plan::layout::{KUBELET_UNIT, RUNTIME_UNIT};
+use kiln_node_plan::layout::{BOOT_LOADER_UNIT, KUBELET_UNIT, RUNTIME_UNIT};
 
 use crate::node::Node;
 use crate::way::Pace;
@@ -15,6 +15,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Loads modules of the kernel, and has ended when it has.
 const MODULES_UNIT: &str = "systemd-modules-load.service";
+
+/// sshd, as Debian and as others name it.
+const SSHD_UNITS: [&str; 2] = ["ssh.service", "sshd.service"];
 
 /// A service that is not as the document asks.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +41,15 @@ pub fn act(node: &Node, step: &Step, pace: Pace) -> Result<(), ServiceError> {
     match step {
         Step::DaemonReload => systemd.daemon_reload()?,
         Step::Stop { unit } => drop(systemd.stop(unit)?),
-        Step::Start { unit } => check(unit, systemd.start(unit)?)?,
+        Step::Start { unit } => {
+            let outcome = systemd.start(unit)?;
+            if unit == BOOT_LOADER_UNIT && matches!(outcome, Outcome::Skipped) {
+                node.journal.warn(
+                    "there is no `update-grub`: tell the boot loader of the kernel's arguments yourself".to_owned(),
+                );
+            }
+            check(unit, outcome)?;
+        }
         // Whoever is ordered after us cannot be waited for; what does not run yet reads its files when it starts.
         Step::Reload { unit } | Step::Restart { unit } if pace != Pace::Live && unit != MODULES_UNIT => {
             let runs = systemd.unit(unit)?.is_active();
@@ -60,6 +71,17 @@ pub fn open_gate(node: &Node) -> Result<(), ServiceError> {
         Some(mut systemd) => Ok(systemd.start_no_wait(KUBELET_UNIT)?),
         None => Ok(()),
     }
+}
+
+/// Has sshd read its keys again, where it runs: one that the next connection starts reads them anyway.
+pub fn tell_sshd(node: &Node) -> Result<(), ServiceError> {
+    let Some(mut systemd) = client(node) else { return Ok(()) };
+    for unit in SSHD_UNITS {
+        if systemd.unit(unit)?.is_active() {
+            return check(unit, systemd.reload(unit)?);
+        }
+    }
+    Ok(())
 }
 
 fn client(node: &Node) -> Option<Systemd> {

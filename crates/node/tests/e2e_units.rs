@@ -4,12 +4,14 @@ use std::path::Path;
 
 use testkit::nspawn::{Blueprint, Machine};
 
-const UNITS: [&str; 3] = ["kiln-identity.service", "kiln-config.service", "kiln-watch.service"];
+const UNITS: [&str; 4] =
+    ["kiln-identity.service", "kiln-config.service", "kiln-watch.service", "kiln-boot-loader.service"];
 
 /// A root with the units in it, which does not run.
 fn installed() -> Machine {
     let machine = Blueprint::new("units")
         .executable("/usr/bin/kilnd", "#!/bin/sh\n")
+        .executable("/usr/sbin/update-grub", "#!/bin/sh\n")
         .file("/etc/systemd/system/kubelet.service", "[Service]\nExecStart=/bin/true\n")
         .file("/etc/kiln/current/kubelet.env", "")
         .executable("/etc/kiln/current/kubelet", "#!/bin/sh\n")

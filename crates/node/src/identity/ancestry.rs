@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Passage {
     /// When, by the machine's clock.
     pub at: String,
-    /// The machine before.
+    /// The machine before; empty where there was none.
+    #[serde(default)]
     pub from: String,
     /// This machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,6 +50,28 @@ pub(super) fn add(root: &Root, from: &str, to: Option<&str>, wall: Duration) -> 
     }
     let at = clock::rfc3339(wall);
     all.push(Passage { at, from: from.to_owned(), to: to.map(str::to_owned), image_version: None, run: None });
+    write(root, &all)
+}
+
+/// Notes the image version that this machine's disk was made of: with the passage to this machine, where there was one.
+pub fn note_version(root: &Root, to: &str, version: &str, wall: Duration) -> Result<(), kiln_host::Error> {
+    let mut all = read(root)?;
+    let version = Some(version.to_owned());
+    match all.last_mut().filter(|last| last.to.as_deref() == Some(to)) {
+        Some(last) if last.image_version == version => return Ok(()),
+        Some(last) => last.image_version = version,
+        None => all.push(Passage {
+            at: clock::rfc3339(wall),
+            from: String::new(),
+            to: Some(to.to_owned()),
+            image_version: version,
+            run: None,
+        }),
+    }
+    write(root, &all)
+}
+
+fn write(root: &Root, all: &[Passage]) -> Result<(), kiln_host::Error> {
     let lines: Vec<String> = all.iter().filter_map(|passage| serde_json::to_string(passage).ok()).collect();
     let text = lines.join("\n") + "\n";
     root.write_all(&[Placed::new(ANCESTRY, text.as_bytes(), 0o644)], Durability::Later)
@@ -75,5 +98,20 @@ mod tests {
         std::fs::write(&path, text).expect("write");
         let versions = versions(&read(&root).expect("read"));
         assert_eq!(versions, [Ancestor { image_version: "2026.11.15".to_owned(), run: Some("r".to_owned()) }]);
+    }
+
+    #[test]
+    fn the_image_version_belongs_to_the_passage_to_this_machine() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = Root::open(folder.path()).expect("a root");
+        for _ in 0..2 {
+            note_version(&root, "a", "1.0.0", Duration::ZERO).expect("noted");
+        }
+        add(&root, "a", Some("b"), Duration::ZERO).expect("added");
+        note_version(&root, "b", "2.0.0", Duration::ZERO).expect("noted");
+        let all = read(&root).expect("read");
+        let told: Vec<(&str, Option<&str>, Option<&str>)> =
+            all.iter().map(|one| (one.from.as_str(), one.to.as_deref(), one.image_version.as_deref())).collect();
+        assert_eq!(told, [("", Some("a"), Some("1.0.0")), ("a", Some("b"), Some("2.0.0"))]);
     }
 }

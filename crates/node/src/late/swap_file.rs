@@ -50,6 +50,8 @@ fn header(file: &mut File, mib: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -62,7 +64,6 @@ mod tests {
         assert_eq!(bytes.len(), 2 << 20);
         assert_eq!(&bytes[4086..4096], b"SWAPSPACE2");
         assert_eq!(bytes[1024..1032], [1_u32.to_ne_bytes(), 511_u32.to_ne_bytes()].concat());
-        use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(std::fs::metadata(&path).expect("metadata").permissions().mode() & 0o777, 0o600);
     }
 

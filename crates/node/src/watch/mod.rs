@@ -25,11 +25,12 @@ use kiln_node_plan::layout::LOCK;
 use kiln_node_plan::{Desired, Generation, Observed, Plan, State};
 
 use crate::apply::{go_to, remembered};
+use crate::boot_kind::BootKind;
 use crate::node::Node;
 use crate::offer::Offered;
 use crate::rollback;
 use crate::status::{Outcome, Status};
-use crate::store;
+use crate::{late, services, store};
 use cluster::{CHECK, Cluster};
 use gates::Pulse;
 use schedule::{Act, Held, Rhythm, Schedule, Trial};
@@ -85,6 +86,8 @@ struct Watch<'n> {
     /// When late work that failed is tried again.
     finish_at: Duration,
     reported_ready: bool,
+    /// Host keys that could wait were seen to.
+    keyed: bool,
     last_look_error: Option<String>,
 }
 
@@ -140,6 +143,7 @@ impl<'n> Watch<'n> {
             finished: None,
             finish_at: Duration::ZERO,
             reported_ready: false,
+            keyed: false,
             last_look_error: None,
         };
         watch.asked.wishes.booted(&watch.boot());
@@ -218,13 +222,33 @@ impl<'n> Watch<'n> {
         // Somebody is at work: what they do includes this.
         let Ok(_lock) = Lock::take(&self.node.root, LOCK) else { return };
         match go_to(self.node, state, config, &generation.folder) {
-            Ok(()) => self.finished = Some(generation.folder.clone()),
+            Ok(()) => {
+                self.finished = Some(generation.folder.clone());
+                self.host_keys();
+            }
             Err(error) => {
                 let causes = crate::journal::chain(&error).join(": ");
                 self.node.journal.fail(&format!("generation {} is not wholly in force: {causes}", generation.number));
                 self.report(Outcome::Failed, Some(&causes));
                 self.finish_at = now + AGAIN;
             }
+        }
+    }
+
+    /// A machine that is new made one host key at once; the others, which old clients want, come now. A folder has no sshd.
+    fn host_keys(&mut self) {
+        let new = self.node.boot().ok().flatten().is_some_and(|boot| boot.kind != BootKind::Again);
+        if std::mem::replace(&mut self.keyed, true) || !new || !self.node.root.is_host() {
+            return;
+        }
+        let made = self.node.journal.step("make the other host keys", || late::make_host_keys(&self.node.root));
+        let heard = match made {
+            Ok(true) => services::tell_sshd(self.node),
+            Ok(false) => Ok(()),
+            Err(error) => return self.node.journal.warn(format!("sshd has one host key only: {error}")),
+        };
+        if let Err(error) = heard {
+            self.node.journal.warn(format!("sshd does not know of its new host keys yet: {error}"));
         }
     }
 

@@ -27,6 +27,10 @@ impl Cloud {
             let data = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
             match data {
                 Some(data) if request.target.contains("/userData") => Response::text(data),
+                // Nobody in particular: a machine keeps the name that it has.
+                Some(_) if request.target.contains("/metadata/instance?") => {
+                    Response::json(r#"{"compute":{}}"#.to_owned())
+                }
                 _ => Response::status(404),
             }
         };

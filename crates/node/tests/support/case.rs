@@ -56,6 +56,12 @@ pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
     printed.push_str(&String::from_utf8_lossy(&output.stderr));
     if let Some(imds) = &imds {
         _ = writeln!(printed, "[user data asked for {} times]", imds.asked());
+        match imds.asked_for_the_instance() {
+            0 => {}
+            // Who asks until a time is over asks as often as the machine is quick.
+            10.. => printed.push_str("[the instance asked for many times]\n"),
+            times => _ = writeln!(printed, "[the instance asked for {times} times]"),
+        }
         printed = printed.replace(&imds.url, "IMDS");
     }
     if !output.status.success() {

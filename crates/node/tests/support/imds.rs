@@ -7,7 +7,8 @@
 //! close               the connection ends without an answer
 //! ```
 //!
-//! The last line answers everything after it too. A path that is not asked for user data is answered with 404 and takes no line.
+//! The last line answers everything after it too. Lines that begin with `instance` are for who asks what the machine is; without any it
+//! is nobody in particular. Any other path is answered with 404 and takes no line.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -18,13 +19,22 @@ use std::thread;
 
 /// The part of a path that asks for user data.
 const USER_DATA: &str = "userData";
+/// The one that asks what the machine is.
+const INSTANCE: &str = "/metadata/instance?";
 
 /// A metadata service. It ends with its process.
 pub(crate) struct Imds {
     /// Where it listens.
     pub(crate) url: String,
-    asked: Arc<AtomicUsize>,
+    user_data: Arc<Script>,
+    instance: Arc<Script>,
     headers: Arc<Mutex<Vec<String>>>,
+}
+
+/// The answers to one question, and how often it was asked.
+struct Script {
+    answers: Vec<Answer>,
+    asked: AtomicUsize,
 }
 
 #[derive(Clone, Debug)]
@@ -38,34 +48,53 @@ struct Answer {
 impl Imds {
     /// Starts it with a script whose files lie in `folder`.
     pub(crate) fn start(script: &str, folder: &Path) -> Self {
-        let answers: Vec<Answer> = script
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty() && !line.starts_with('#'))
-            .flat_map(|line| answers(line, folder))
-            .collect();
-        assert!(!answers.is_empty(), "a script has at least one answer");
+        let lines = script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let (instance, user_data): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("instance "));
+        let read = |lines: Vec<&str>| -> Vec<Answer> {
+            lines.iter().flat_map(|line| answers(line.trim_start_matches("instance "), folder)).collect()
+        };
+        let (mut instance, user_data) = (read(instance), read(user_data));
+        assert!(!user_data.is_empty(), "a script has at least one answer");
+        if instance.is_empty() {
+            instance =
+                vec![Answer { status: 200, headers: Vec::new(), body: br#"{"compute":{}}"#.to_vec(), closes: false }];
+        }
+        let script = |answers| Arc::new(Script { answers, asked: AtomicUsize::new(0) });
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let (asked, headers) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
-        let (count, seen) = (Arc::clone(&asked), Arc::clone(&headers));
+        let headers = Arc::new(Mutex::new(Vec::new()));
+        let imds = Self { url, user_data: script(user_data), instance: script(instance), headers };
+        let (user_data, instance, seen) =
+            (Arc::clone(&imds.user_data), Arc::clone(&imds.instance), Arc::clone(&imds.headers));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 // A client that went away is its own affair.
-                let _ = serve(&stream, &answers, &count, &seen);
+                let _ = serve(&stream, &user_data, &instance, &seen);
             }
         });
-        Self { url, asked, headers }
+        imds
     }
 
     /// How often user data was asked for.
     pub(crate) fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+        self.user_data.asked.load(Ordering::SeqCst)
+    }
+
+    /// How often it was asked what the machine is.
+    pub(crate) fn asked_for_the_instance(&self) -> usize {
+        self.instance.asked.load(Ordering::SeqCst)
     }
 
     /// The heads of all requests.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.headers.lock().expect("no panic while it was held").clone()
+    }
+}
+
+impl Script {
+    fn next(&self) -> Answer {
+        let number = self.asked.fetch_add(1, Ordering::SeqCst);
+        self.answers[number.min(self.answers.len() - 1)].clone()
     }
 }
 
@@ -94,12 +123,7 @@ fn answers(line: &str, folder: &Path) -> Vec<Answer> {
     vec![answer; times]
 }
 
-fn serve(
-    stream: &TcpStream,
-    answers: &[Answer],
-    asked: &AtomicUsize,
-    seen: &Mutex<Vec<String>>,
-) -> std::io::Result<()> {
+fn serve(stream: &TcpStream, user_data: &Script, instance: &Script, seen: &Mutex<Vec<String>>) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let mut head = String::new();
@@ -113,11 +137,12 @@ fn serve(
             }
             head.push_str(&line);
         }
-        let wants_user_data = head.lines().next().unwrap_or_default().contains(USER_DATA);
+        let line = head.lines().next().unwrap_or_default().to_owned();
         seen.lock().expect("no panic while it was held").push(head);
-        let answer = if wants_user_data {
-            let number = asked.fetch_add(1, Ordering::SeqCst);
-            answers[number.min(answers.len() - 1)].clone()
+        let answer = if line.contains(USER_DATA) {
+            user_data.next()
+        } else if line.contains(INSTANCE) {
+            instance.next()
         } else {
             Answer { status: 404, headers: Vec::new(), body: Vec::new(), closes: false }
         };
