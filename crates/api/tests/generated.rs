@@ -1,4 +1,4 @@
-//! The committed schema and page are those that the code makes. `KILN_REWRITE=1` writes them.
+//! The committed schema and page are those that the code makes. `KILN_BLESS=1` writes them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use kiln_api::{Effect, NodeConfig, reference, schema};
 
 fn committed(path: &str, made: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
-    if std::env::var_os("KILN_REWRITE").is_some() {
+    if std::env::var_os("KILN_BLESS").is_some() {
         fs::write(&path, made).unwrap();
     }
     let have = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(have, made, "{} is out of date: run the test with KILN_REWRITE=1", path.display());
+    assert_eq!(have, made, "{} is out of date: run the test with KILN_BLESS=1", path.display());
 }
 
 #[test]
