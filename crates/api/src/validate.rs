@@ -294,6 +294,12 @@ fn one_file(file: &File, path: &str, checker: &mut Checker) {
     let mode = file.mode.as_str();
     let octal = (3..=4).contains(&mode.len()) && mode.bytes().all(|b| (b'0'..=b'7').contains(&b));
     checker.when(!mode.is_empty() && !octal, format!("{path}.mode"), format!("`{mode}` is no mode, as in 0644"));
+    // A fourth digit is setuid, setgid and sticky. kilnd may not set them once a node runs: a document that does would do so at boot alone.
+    checker.when(
+        octal && mode.len() == 4 && !mode.starts_with('0'),
+        format!("{path}.mode"),
+        format!("`{mode}` is setuid, setgid or sticky: a document gives nobody the rights of another; as in 0755"),
+    );
     let both = !file.content.is_empty() && !file.content_base64.is_empty();
     checker.when(both, path, "content and contentBase64 exclude each other");
     checker.when(STANDARD.decode(&file.content_base64).is_err(), format!("{path}.contentBase64"), "base64 is needed");
@@ -408,6 +414,9 @@ mod tests {
             (json!({"files": [{"path": "/a/../b"}]}), "spec.files[/a/../b]"),
             (json!({"files": [{"path": "/a"}, {"path": "/a"}]}), "spec.files"),
             (json!({"files": [{"path": "/a", "mode": "0999"}]}), "spec.files[/a].mode"),
+            (json!({"files": [{"path": "/a", "mode": "4755"}]}), "spec.files[/a].mode"),
+            (json!({"files": [{"path": "/a", "mode": "2755"}]}), "spec.files[/a].mode"),
+            (json!({"files": [{"path": "/a", "mode": "1777"}]}), "spec.files[/a].mode"),
             (json!({"files": [{"path": "/a", "contentBase64": "!"}]}), "spec.files[/a].contentBase64"),
             (json!({"units": [{"name": "x"}]}), "spec.units[x]"),
             (json!({"units": [{"name": "x.service", "dropIns": [{"name": "y"}]}]}), "spec.units[x.service].dropIns[y]"),
@@ -419,6 +428,13 @@ mod tests {
             ),
         ] {
             assert_eq!(violations(&change), [path], "{change}");
+        }
+    }
+
+    #[test]
+    fn modes_of_three_digits_and_of_four_that_begin_with_0_are_good() {
+        for mode in ["", "644", "0644", "777", "0777"] {
+            assert_eq!(violations(&json!({"files": [{"path": "/a", "mode": mode}]})), Vec::<String>::new(), "{mode}");
         }
     }
 

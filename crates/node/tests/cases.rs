@@ -60,6 +60,7 @@ cases! {
     edited_file_is_in_the_plan = "edited-file-is-in-the-plan",
     everything = "everything",
     file_of_nobody = "file-of-nobody",
+    file_with_the_rights_of_another = "file-with-the-rights-of-another",
     files = "files",
     five_generations_are_kept = "five-generations-are-kept",
     host_name = "host-name",
