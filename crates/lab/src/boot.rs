@@ -28,6 +28,8 @@ pub struct Boot {
     pub up: f64,
     /// Those of them in which the machine was not idle.
     pub busy: f64,
+    /// Instructions that kilnd's units took until their boot was over, the kernel's work for them included; where kilnd was there.
+    pub instructions: Option<u64>,
     /// The folder with the capture (`manager.txt`, `units.txt`) and the journal.
     pub capture: PathBuf,
     /// What the node had in the end.
@@ -86,8 +88,23 @@ impl Machine<'_> {
         let text = fs::read_to_string(&start).map_err(Error::file(&start))?;
         let (up, busy) = times(&text).ok_or_else(|| machine("has a clock that cannot be read"))?;
         let configured = Configured::read(&capture.join("configured"))?;
-        Ok(Boot { up, busy, capture, configured })
+        let units = capture.join("units.txt");
+        let units = fs::read_to_string(&units).map_err(Error::file(&units))?;
+        let instructions = (self.clock == Clock::Instructions).then(|| instructions(&units)).flatten();
+        Ok(Boot { up, busy, instructions, capture, configured })
     }
+}
+
+/// What `systemctl show` says of the time of kilnd's units, as instructions.
+fn instructions(units: &str) -> Option<u64> {
+    /// `-icount shift=1`.
+    const NANOSECONDS: u64 = 2;
+    let of = |unit: &str| {
+        let block = units.split("\n\n").find(|block| block.lines().any(|line| line == format!("Id={unit}")))?;
+        let time: u64 = block.lines().find_map(|line| line.strip_prefix("CPUUsageNSec=")?.parse().ok())?;
+        Some(time / NANOSECONDS)
+    };
+    Some(of("kiln-identity.service")? + of("kiln-config.service")?)
 }
 
 /// `/proc/uptime` as up and busy. One processor: what is not idle is busy.
@@ -120,6 +137,15 @@ fn drive(command: &mut std::process::Command, id: &str, file: &str, format: &str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instructions_are_of_the_two_units_that_kubelet_waits_for() {
+        let unit = |name: &str, time: &str| format!("Id={name}\nCPUUsageNSec={time}\n");
+        let all = [unit("kiln-identity.service", "20"), unit("x.service", "9"), unit("kiln-config.service", "40")];
+        assert_eq!(instructions(&all.join("\n")), Some(30));
+        assert_eq!(instructions(&unit("x.service", "9")), None);
+        assert_eq!(instructions(&unit("kiln-config.service", "[not set]")), None);
+    }
 
     #[test]
     fn busy_is_what_is_not_idle() {

@@ -1,5 +1,5 @@
 //! `cargo xtask bench node`: what kilnd costs a node, in counts that do not depend on who else is at work: processes, system calls,
-//! synchronisations, instructions, bytes.
+//! synchronisations, bytes. Instructions are counted by `bench boot`, in a machine whose clock they are.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,9 +8,19 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use testkit::nspawn::Blueprint;
+
 use crate::variant::{DOCUMENT, ovf_env};
 use crate::world::{finished, folder};
 use crate::{Error, tree};
+
+/// The settings of the kernel that the document has.
+const SETTINGS: [&str; 4] = [
+    "/proc/sys/net/core/somaxconn",
+    "/proc/sys/net/ipv4/tcp_max_syn_backlog",
+    "/proc/sys/vm/max_map_count",
+    "/proc/sys/vm/overcommit_memory",
+];
 
 /// What a figure may be at most, where somebody promised it.
 type Budget = Option<u64>;
@@ -20,8 +30,8 @@ type Budget = Option<u64>;
 pub struct Figure {
     /// What was counted.
     pub name: &'static str,
-    /// How many; nothing where it cannot be counted here.
-    pub value: Option<u64>,
+    /// How many.
+    pub value: u64,
     /// What it may be at most.
     pub budget: Budget,
 }
@@ -35,18 +45,11 @@ struct Calls {
     written: u64,
 }
 
-/// The programs that count.
-pub struct Counters {
-    /// strace, and what comes before its name.
-    pub strace: Vec<String>,
-    /// valgrind, where the machine has it.
-    pub valgrind: Option<PathBuf>,
-}
-
-/// Counts what kilnd does at a first boot, when there is nothing to do, and while it watches.
-pub fn measure(kilnd: &Path, counters: &Counters, work: &Path) -> Result<Vec<Figure>, Error> {
-    let node = Node { kilnd, counters, work };
-    let figure = |name, value, budget| Figure { name, value: Some(value), budget };
+/// Counts what kilnd does at a first boot, when there is nothing to do, and while it watches. `strace` is the program and what comes
+/// before its name.
+pub fn measure(kilnd: &Path, units: &Path, strace: &[String], work: &Path) -> Result<Vec<Figure>, Error> {
+    let node = Node { kilnd, strace, work };
+    let figure = |name, value, budget| Figure { name, value, budget };
     let size = fs::metadata(kilnd).map_err(Error::file(kilnd))?.len();
     let mut figures = vec![figure("size of the program, bytes", size, Some(5 << 20))];
 
@@ -55,8 +58,7 @@ pub fn measure(kilnd: &Path, counters: &Counters, work: &Path) -> Result<Vec<Fig
     figures.push(figure("first boot: child processes", first.children, Some(0)));
     figures.push(figure("first boot: synchronisations before kubelet may start", first.synced_before_ready, Some(4)));
     figures.push(figure("first boot: system calls", first.all, None));
-    node.fresh()?;
-    figures.push(Figure { name: "first boot: instructions", value: node.instructions(&["boot"])?, budget: None });
+    figures.push(figure("first boot: reloads of the service manager", reloads(kilnd, units)?, Some(0)));
     figures.push(figure("first boot: processor time, µs", node.processor_time(&["boot"], true)?, Some(5_000)));
 
     let document = work.join("document.json");
@@ -66,7 +68,6 @@ pub fn measure(kilnd: &Path, counters: &Counters, work: &Path) -> Result<Vec<Fig
     let nothing = node.traced(&apply)?;
     figures.push(figure("nothing to do: calls that write", nothing.written, Some(0)));
     figures.push(figure("nothing to do: system calls", nothing.all, None));
-    figures.push(Figure { name: "nothing to do: instructions", value: node.instructions(&apply)?, budget: None });
     figures.push(figure("nothing to do: processor time, µs", node.processor_time(&apply, false)?, Some(2_000)));
     figures.push(figure("watch: memory at its highest, KiB", node.watching()?, Some(8 << 10)));
     Ok(figures)
@@ -77,18 +78,18 @@ pub fn table(figures: &[Figure]) -> (String, bool) {
     let mut text = format!("{:<56} {:>12} {:>12}\n", "kilnd", "counted", "budget");
     let mut well = true;
     for figure in figures {
-        let shown = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        let held = figure.budget.zip(figure.value).is_none_or(|(budget, value)| value <= budget);
+        let budget = figure.budget.map_or_else(|| "-".to_owned(), |budget| budget.to_string());
+        let held = figure.budget.is_none_or(|budget| figure.value <= budget);
         well &= held;
         let broken = if held { "" } else { "  BROKEN" };
-        let _ = writeln!(text, "{:<56} {:>12} {:>12}{broken}", figure.name, shown(figure.value), shown(figure.budget));
+        let _ = writeln!(text, "{:<56} {:>12} {:>12}{broken}", figure.name, figure.value, budget);
     }
     (text, well)
 }
 
 struct Node<'a> {
     kilnd: &'a Path,
-    counters: &'a Counters,
+    strace: &'a [String],
     work: &'a Path,
 }
 
@@ -105,18 +106,15 @@ impl Node<'_> {
         }
         folder(&root)?;
         let text = |path: &str, content: &str| tree::Item::text(path, content);
-        let items = [
+        let mut items = vec![
             text("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\n"),
             text("/etc/group", "root:x:0:\n"),
             text("/etc/shadow", "root:*:19000:0:99999:7:::\n"),
             text("/etc/hostname", "localhost\n"),
             text("/dmi/product_uuid", "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02\n"),
             text("/cd/ovf-env.xml", &ovf_env()),
-            text("/proc/sys/net/core/somaxconn", "128\n"),
-            text("/proc/sys/net/ipv4/tcp_max_syn_backlog", "128\n"),
-            text("/proc/sys/vm/max_map_count", "65530\n"),
-            text("/proc/sys/vm/overcommit_memory", "0\n"),
         ];
+        items.extend(SETTINGS.iter().map(|path| text(path, "0\n")));
         tree::place(&root, &items)
     }
 
@@ -140,23 +138,11 @@ impl Node<'_> {
 
     fn traced(&self, words: &[&str]) -> Result<Calls, Error> {
         let trace = self.work.join("trace");
-        let mut command = Command::new(&self.counters.strace[0]);
-        command.args(&self.counters.strace[1..]).args(["-f", "-qq", "-s", "200", "-o"]).arg(&trace);
+        let mut command = Command::new(&self.strace[0]);
+        command.args(&self.strace[1..]).args(["-f", "-qq", "-s", "200", "-o"]).arg(&trace);
         finished(command.arg(self.kilnd).args(self.arguments(words)))?;
         let text = fs::read_to_string(&trace).map_err(Error::file(&trace))?;
         Ok(count(&text))
-    }
-
-    fn instructions(&self, words: &[&str]) -> Result<Option<u64>, Error> {
-        let Some(valgrind) = &self.counters.valgrind else { return Ok(None) };
-        let log = self.work.join("callgrind");
-        let mut command = Command::new(valgrind);
-        command
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-            .arg(format!("--log-file={}", log.display()));
-        finished(command.arg(self.kilnd).args(self.arguments(words)))?;
-        let text = fs::read_to_string(&log).map_err(Error::file(&log))?;
-        Ok(text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok()))
     }
 
     /// The middle of eleven, in µs. The clock of a process has a coarse hand: each is a sum of ten.
@@ -196,6 +182,39 @@ impl Node<'_> {
             _ => Err(Error::Part("kilnd watch did not stay".to_owned())),
         }
     }
+}
+
+/// How often PID 1 of a real systemd read its units again, from its start until a first boot was over.
+fn reloads(kilnd: &Path, units: &Path) -> Result<u64, Error> {
+    let read = |name: &str| {
+        let path = units.join(name);
+        fs::read(&path).map_err(Error::file(&path))
+    };
+    let folder = "/usr/lib/systemd/system";
+    let mut blueprint = Blueprint::new("bench").shared(kilnd, "/usr/bin/kilnd");
+    for (service, target, command) in
+        [("kiln-identity", "sysinit.target", "identity"), ("kiln-config", "multi-user.target", "boot")]
+    {
+        let line = format!("ExecStart=/usr/bin/kilnd {command} --dmi /hardware/dmi --cd /hardware/cd");
+        blueprint = blueprint
+            .file(&format!("{folder}/{service}.service"), read(&format!("{service}.service"))?)
+            .file(&format!("{folder}/{service}.service.d/bench.conf"), format!("[Service]\nExecStart=\n{line}\n"))
+            .link(&format!("{folder}/{target}.wants/{service}.service"), &format!("../{service}.service"));
+    }
+    // Settings of the kernel are the host's: those of the document go into files of the same names.
+    let mut machine = blueprint.pretend(&SETTINGS).build();
+    machine.hardware("dmi/product_uuid", "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02\n");
+    machine.hardware("cd/ovf-env.xml", ovf_env());
+    machine.boot();
+    machine.settled();
+    if !machine.exists("/run/kiln/ready") {
+        return Err(Error::Part(format!(
+            "kilnd did not open the gate:\n{}",
+            machine.journal(Some("kiln-config.service"))
+        )));
+    }
+    let journal = machine.shell("journalctl --boot --no-pager _PID=1").stdout;
+    Ok(journal.matches("Reloading").count() as u64)
 }
 
 /// A child that does not outlive its reason.
@@ -285,8 +304,8 @@ mod tests {
     #[test]
     fn a_broken_budget_is_shown_and_makes_the_table_fail() {
         let figure = |value, budget| Figure { name: "x", value, budget };
-        assert!(table(&[figure(Some(4), Some(4)), figure(None, Some(1)), figure(Some(9), None)]).1);
-        let (text, well) = table(&[figure(Some(5), Some(4))]);
+        assert!(table(&[figure(4, Some(4)), figure(9, None)]).1);
+        let (text, well) = table(&[figure(5, Some(4))]);
         assert!(!well && text.contains("BROKEN"), "{text}");
     }
 }

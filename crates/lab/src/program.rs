@@ -8,7 +8,7 @@ use parts::Part;
 use ship::{Architecture, Program, build};
 
 use crate::boot::Machine;
-use crate::node::{Counters, measure, table};
+use crate::node::{measure, table};
 use crate::report::{Report, Row};
 use crate::rootfs::Bench;
 use crate::world::{Tools, finished, folder, metadata, shown};
@@ -146,12 +146,10 @@ pub fn count(root: &Path) -> Result<(String, bool), Error> {
     let debian = cache.folder(Part::NodeRoot).join("root");
     let library = debian.join("usr/lib/x86_64-linux-gnu");
     let words = [library.join("ld-linux-x86-64.so.2"), "--library-path".into(), library, debian.join("usr/bin/strace")];
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let valgrind = std::env::split_paths(&path).map(|folder| folder.join("valgrind")).find(|file| file.is_file());
-    let counters = Counters { strace: words.map(|word| word.display().to_string()).to_vec(), valgrind };
+    let strace = words.map(|word| word.display().to_string());
     let work = root.join("target/lab/node");
     folder(&work)?;
-    let figures = measure(&built.path, &counters, &work)?;
+    let figures = measure(&built.path, &root.join("units"), &strace, &work)?;
     let (table, well) = table(&figures);
     Ok((format!("{table}\nbuilt for {}\n", built.how()), well))
 }

@@ -102,6 +102,15 @@ impl Report {
             }
             text.push('\n');
         }
+        for row in &self.rows {
+            if let Some(most) = row.boots.iter().filter_map(|boot| boot.instructions).max() {
+                let _ = writeln!(
+                    text,
+                    "{}: {most} instructions of kilnd at most, the kernel's for it included",
+                    row.variant.name()
+                );
+            }
+        }
         for line in unlike {
             let _ = write!(text, "\n{line}");
         }
@@ -116,6 +125,7 @@ impl Report {
                 "variant": row.variant.name(),
                 "busy": row.boots.iter().map(|boot| boot.busy).collect::<Vec<_>>(),
                 "up": row.boots.iter().map(|boot| boot.up).collect::<Vec<_>>(),
+                "instructions": row.boots.iter().map(|boot| boot.instructions).collect::<Vec<_>>(),
                 "median": row.busy(),
                 "ofFloor": ratio(Variant::Floor),
                 "ofCloudInit": ratio(Variant::CloudInit),
@@ -140,7 +150,7 @@ mod tests {
         let all = PATHS().into_iter().map(|path| (path.to_owned(), (0o644, b"x".to_vec())));
         let mut configured = Configured(all.collect());
         configured.0.insert("/etc/lab/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
-        Boot { up: busy, busy, capture: PathBuf::new(), configured }
+        Boot { up: busy, busy, instructions: None, capture: PathBuf::new(), configured }
     }
 
     fn report(motd: &str) -> Report {
