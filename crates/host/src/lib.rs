@@ -11,6 +11,7 @@ mod kernel;
 mod lock;
 pub mod netlink;
 pub mod notify;
+pub mod priority;
 mod ops;
 mod owners;
 pub mod random;

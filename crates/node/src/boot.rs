@@ -2,7 +2,7 @@
 //! once and without a network.
 
 use kiln_guest::{NotFound, Rules, VmId};
-use kiln_host::{Durability, Generations, Lock, Placed, notify};
+use kiln_host::{Durability, Generations, Lock, Placed, notify, priority};
 use kiln_node_plan::layout::{ETC, LOCK, READY, VM_ID};
 use kiln_node_plan::{Generation, Return, State, Step};
 
@@ -196,6 +196,11 @@ fn open(node: &Node) -> Result<(), NotBooted> {
     }
     if let Err(error) = services::open_gate(node) {
         node.journal.warn(format!("the kubelet was not started: {error}"));
+    }
+    // The unit lets this program go first, because the kubelet waits for it. Now it does not any more: PID 1 is to start it at once, and
+    // what is left to write can wait.
+    if let Err(error) = priority::give_way() {
+        node.journal.warn(format!("the kubelet may start later than it could: {error}"));
     }
     Ok(())
 }
