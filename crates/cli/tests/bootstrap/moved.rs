@@ -52,6 +52,38 @@ fn a_rotated_token_alone_is_no_drift_and_neither_is_another_place() {
 }
 
 #[test]
+fn what_another_kiln_rendered_from_the_same_inputs_is_drift_of_its_own() {
+    let folder = Folder::new();
+    assert_eq!(folder.with_sources(&["render", "--to", "record", "-o", "r"]).code, Some(0));
+    let mut record: serde_json::Value = serde_json::from_str(&folder.read("r")).unwrap();
+    (record["version"], record["hash"]) = ("0.0.9".into(), "of-before".into());
+    record["variables"]["KubeletFlags"] = "--as-it-was".into();
+    folder.write("r", &record.to_string());
+    let finished = folder.with_sources(&["drift", "--record", "r", "--output", "json"]);
+    assert_eq!(finished.code, Some(5), "{finished}");
+    let json = finished.json();
+    let moved = json["moved"].as_array().unwrap();
+    assert_eq!((moved.len(), &moved[0]["input"], &moved[0]["place"]), (1, &"kiln".into(), &"kiln".into()), "{json}");
+    assert_eq!((&moved[0]["from"], &moved[0]["to"]), (&"0.0.9".into(), &env!("CARGO_PKG_VERSION").into()));
+    assert_eq!((&moved[0]["computed"], json["drifted"].as_bool()), (&serde_json::json!(["KubeletFlags"]), Some(true)));
+    let text = folder.with_sources(&["drift", "--record", "r"]);
+    assert!(text.code == Some(5) && text.stdout.contains("kiln   0.0.9  "), "{text}");
+}
+
+#[test]
+fn a_security_group_that_is_taken_out_of_the_settings_is_drift() {
+    let folder = Folder::new();
+    let set = ["render", "--to", "record", "-o", "r", "--set", "securityGroup=mine"];
+    assert_eq!(folder.with_sources(&set).code, Some(0));
+    let finished = folder.with_sources(&["drift", "--record", "r", "--output", "json"]);
+    assert_eq!(finished.code, Some(5), "{finished}");
+    let moved = &finished.json()["moved"];
+    assert_eq!((moved.as_array().unwrap().len(), &moved[0]["input"]), (1, &"securityGroup".into()), "{moved}");
+    assert_eq!((&moved[0]["from"], &moved[0]["source"]), (&"mine".into(), &"computed".into()), "{moved}");
+    assert_eq!(moved[0]["computed"], serde_json::json!(["NetworkSecurityGroup"]));
+}
+
+#[test]
 fn what_only_costs_a_restart_needs_only_a_new_document() {
     let folder = Folder::new();
     assert_eq!(folder.with_sources(&["render", "--to", "record", "-o", "r"]).code, Some(0));
@@ -85,7 +117,7 @@ fn two_sets_of_inputs_are_compared_field_by_field() {
 fn both(folder: &Folder, to: &str) -> [String; 2] {
     ["then", "now"].map(|month| {
         let sources =
-            SOURCES.map(|word| if !word.starts_with("--") { format!("{month}/{word}") } else { word.to_owned() });
+            SOURCES.map(|word| if word.starts_with("--") { word.to_owned() } else { format!("{month}/{word}") });
         let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
         let file = format!("{month}.{to}");
         let finished =
