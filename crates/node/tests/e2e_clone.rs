@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use booted::document::{max_pods, medium};
 use booted::stage::Stage;
 use booted::{ONE, OTHER, THIRD};
-use testkit::nspawn::Machine;
+use testkit::nspawn::{Blueprint, Machine};
 
 /// What a disk says about its machine: a word for each place, and how it is read.
 const IDENTITY: [(&str, &str); 8] = [
@@ -68,7 +68,12 @@ const GONE: [&str; 9] = [
 
 #[track_caller]
 fn boot_clone(name: &str, donor: &Machine, id: &str, host: &str) -> Machine {
-    let mut clone = Stage::with_stand_ins(name).disk_of(donor).build();
+    boot_as(Stage::with_stand_ins(name).disk_of(donor), id, host)
+}
+
+#[track_caller]
+fn boot_as(clone: Blueprint, id: &str, host: &str) -> Machine {
+    let mut clone = clone.build();
     clone.hardware("dmi/product_uuid", id);
     clone.hardware("cd/ovf-env.xml", medium(host, Some(&max_pods(1, 30))));
     clone.boot();
@@ -123,11 +128,24 @@ fn a_clone_is_itself_before_journal_bus_network_and_kubelet_begin() {
     donor.boot();
     Stage::wait_committed(&donor, 1);
     donor.power_off();
-    let clone = boot_clone("early", &donor, OTHER, "node-2");
+    let mut clone = Stage::with_stand_ins("early").disk_of(&donor).argument("--capability=CAP_NET_ADMIN");
+    for unit in ["systemd-networkd.service", "ssh.service"] {
+        let wants = format!("/etc/systemd/system/multi-user.target.wants/{unit}");
+        clone = clone.link(&wants, &format!("/usr/lib/systemd/system/{unit}"));
+    }
+    let clone = boot_as(clone, OTHER, "node-2");
+    assert_eq!(clone.settled(), "running", "{}", clone.journal(None));
     let usec = |unit: &str, property: &str| clone.property(unit, property).parse::<u64>().unwrap_or_default();
     let done = usec("kiln-identity.service", "ActiveEnterTimestampMonotonic");
     assert!(done > 0);
-    for unit in ["systemd-journal-flush.service", "dbus.service", "kubelet.service", "kiln-config.service"] {
+    for unit in [
+        "systemd-journal-flush.service",
+        "systemd-networkd.service",
+        "dbus.service",
+        "ssh.service",
+        "kubelet.service",
+        "kiln-config.service",
+    ] {
         let began = usec(unit, "InactiveExitTimestampMonotonic");
         assert!(began > done, "{unit} began at {began}, the identity was there at {done}");
     }

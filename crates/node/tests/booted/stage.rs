@@ -29,7 +29,7 @@ while (my $client = $server->accept) {
 const CONTAINERD: &str = "#!/bin/sh\necho \"$*\" >>/var/lib/stand-in/containerd\nexec sleep infinity\n";
 
 /// What is in the image of these machines.
-const IMAGE: &str =
+pub(crate) const IMAGE: &str =
     r#"{"kubelets": {"1.34.4": "/usr/bin/kubelet"}, "runtimes": {"1.6.20": "/usr/bin/stand-in-containerd"}}"#;
 
 /// A machine with kilnd on it.
