@@ -90,7 +90,7 @@ fn platform() -> (String, Arc<Mutex<Vec<String>>>) {
             let mut first = String::new();
             while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
                 if first.is_empty() {
-                    first = line.trim().to_owned();
+                    line.trim().clone_into(&mut first);
                 }
                 if let Some(("content-length", count)) = line.to_ascii_lowercase().split_once(": ") {
                     length = count.trim().parse().unwrap_or_default();
