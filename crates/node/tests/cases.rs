@@ -45,6 +45,7 @@ cases! {
     boot_wrong_signature = "boot-wrong-signature",
     came_back = "came-back",
     certificate_authorities = "certificate-authorities",
+    cgroup_driver = "cgroup-driver",
     containerd_1 = "containerd-1",
     containerd_2 = "containerd-2",
     credential_client_certificate = "credential-client-certificate",
