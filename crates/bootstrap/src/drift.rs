@@ -1,6 +1,6 @@
 //! What moved since a node was made, and what it would take to follow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_api::{Effect, canonical};
 use kiln_contracts::nbv;
@@ -12,6 +12,9 @@ use crate::field::Field;
 use crate::kind::{Kind, Place};
 use crate::resolve::Resolved;
 
+/// What stands for an input where the program itself moved: no field has this name.
+pub const PROGRAM: &str = "kiln";
+
 /// What a node was made of. It holds no secret: a token that was rotated is no reason to replace a node. A proxy may carry a
 /// password, so that only the digest of its address is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +25,9 @@ pub struct Record {
     pub variables: BTreeMap<String, String>,
     /// The hash of both values: the quick question.
     pub hash: String,
+    /// The version of the kiln that computed it. It is no part of the hash: another version that computes the same is no drift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 /// One recorded input.
@@ -38,7 +44,7 @@ pub struct Recorded {
 /// An input that moved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Moved {
-    /// The input.
+    /// The input, or [`PROGRAM`] for what another version of it computes from the same inputs.
     pub field: String,
     /// What it was.
     pub from: Json,
@@ -58,6 +64,11 @@ impl Moved {
     /// Whether only a new node can follow; otherwise a new `NodeConfig` will do.
     pub fn needs_new_node(&self) -> bool {
         self.effect == Effect::Replace
+    }
+
+    /// The input and all that may move with it.
+    fn reach(&self) -> impl Iterator<Item = &'static str> + use<> {
+        Field::named(&self.field).into_iter().flat_map(|field| std::iter::once(field.name).chain(field.dependents()))
     }
 }
 
@@ -83,49 +94,78 @@ impl Record {
         texts.insert(nbv::Field::CustomCATrustConfigCerts.name().to_owned(), variables.certificates().join(","));
         let values: BTreeMap<&String, &Json> = recorded.iter().map(|(name, input)| (name, &input.value)).collect();
         let hash = canonical::hash(&(values, &texts));
-        Ok(Self { inputs: recorded, variables: texts, hash })
+        Ok(Self { inputs: recorded, variables: texts, hash, version: Some(env!("CARGO_PKG_VERSION").to_owned()) })
     }
 
     /// What moved between this record and inputs of now. Nothing, where the values are the same: another place that says the same
-    /// is no drift.
+    /// is no drift. What moved though no input did is the doing of another kiln, and is named as such, last.
     pub fn drift(&self, now: &Self) -> Vec<Moved> {
-        if self.hash == now.hash {
-            return Vec::new();
+        let variables = differing(&self.variables, &now.variables, |was, is| was == is);
+        let differ = differing(&self.inputs, &now.inputs, |was, is| was.value == is.value);
+        let mut moved: Vec<Moved> = differ.iter().filter_map(|name| self.moved(name, now, &variables)).collect();
+        let mut explained: BTreeSet<&str> = moved.iter().flat_map(Moved::reach).collect();
+        // Some values count only where somebody says them (a pool's processor is a label then), though they are the default's.
+        let said = |side: &Self, name: &str| side.inputs.get(name).is_some_and(|input| input.kind.is_said());
+        for name in now.inputs.keys().filter(|name| said(self, name) != said(now, name)) {
+            let left: BTreeSet<&str> = variables.difference(&explained).copied().collect();
+            moved.extend(
+                self.moved(name, now, &left).filter(|one| !differ.contains(name.as_str()) && !one.computed.is_empty()),
+            );
+            explained.extend(moved.last().into_iter().flat_map(Moved::reach));
         }
-        let moved_variables: Vec<&String> = now
-            .variables
-            .iter()
-            .filter(|(name, text)| self.variables.get(*name) != Some(text))
-            .map(|(name, _)| name)
-            .collect();
-        let mut moved: Vec<Moved> = Vec::new();
-        for (name, input) in &now.inputs {
-            let before = self.inputs.get(name).map_or(Json::Null, |recorded| recorded.value.clone());
-            // A computed input moves with what it follows from, which is named itself.
-            if before == input.value || input.kind == Kind::Computed {
-                continue;
-            }
-            let Ok(field) = Field::named(name) else { continue };
-            let follows = field.dependents();
-            let own = |variable: &&String| follows.contains(variable.as_str()) || variable.as_str() == name;
-            moved.push(Moved {
-                field: name.clone(),
-                from: before,
-                to: input.value.clone(),
-                kind: input.kind,
-                place: input.place.clone(),
-                computed: moved_variables
-                    .iter()
-                    .copied()
-                    .filter(own)
-                    .filter(|variable| *variable != name)
-                    .cloned()
-                    .collect(),
-                effect: field.effect,
-            });
+        moved.sort_by(|a, b| a.field.cmp(&b.field));
+        let rest: Vec<&str> = differ.into_iter().chain(variables).filter(|name| !explained.contains(name)).collect();
+        if !rest.is_empty() || (moved.is_empty() && self.hash != now.hash) {
+            moved.push(self.rendered_otherwise(now, rest));
         }
         moved
     }
+
+    /// The entry for an input. None for one that was computed then and is now: it moves with what it follows from, which is named itself.
+    /// One that somebody had set, and nobody does now, is computed since: nothing else would name it.
+    fn moved(&self, name: &str, now: &Self, variables: &BTreeSet<&str>) -> Option<Moved> {
+        let (was, is) = (self.inputs.get(name), now.inputs.get(name)?);
+        let field = Field::named(name).ok()?;
+        if is.kind == Kind::Computed && was.is_none_or(|was| was.kind == Kind::Computed) {
+            return None;
+        }
+        let follows = field.dependents();
+        let computed = variables.iter().filter(|variable| follows.contains(*variable) && **variable != name);
+        Some(Moved {
+            field: name.to_owned(),
+            from: was.map_or(Json::Null, |was| was.value.clone()),
+            to: is.value.clone(),
+            kind: is.kind,
+            place: is.place.clone(),
+            computed: computed.map(|variable| (*variable).to_owned()).collect(),
+            effect: field.effect,
+        })
+    }
+
+    /// The entry for what moved with the program alone.
+    fn rendered_otherwise(&self, now: &Self, fields: Vec<&str>) -> Moved {
+        // What this kiln has no field for may be anything, so that only a new node is sure to follow.
+        let effect = |name: &&str| Field::named(name).map_or(Effect::Replace, |field| field.effect);
+        Moved {
+            field: PROGRAM.to_owned(),
+            from: self.version.clone().map_or(Json::Null, Json::from),
+            to: now.version.clone().map_or(Json::Null, Json::from),
+            kind: Kind::Computed,
+            place: Place::Program,
+            effect: fields.iter().map(effect).max().unwrap_or(Effect::None),
+            computed: fields.into_iter().map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// The names whose values are not the same on both sides, those that only one side has among them.
+fn differing<'a, T>(
+    was: &'a BTreeMap<String, T>,
+    is: &'a BTreeMap<String, T>,
+    same: impl Fn(&T, &T) -> bool,
+) -> BTreeSet<&'a str> {
+    let names = was.keys().chain(is.keys()).map(String::as_str);
+    names.filter(|name| !matches!((was.get(*name), is.get(*name)), (Some(was), Some(is)) if same(was, is))).collect()
 }
 
 /// What is kept of a secret field, where another value of it is another node: of a proxy the digest of its address without who asks.

@@ -38,6 +38,13 @@ pub enum Kind {
     Computed,
 }
 
+impl Kind {
+    /// Whether somebody says it, rather than the program by itself.
+    pub fn is_said(self) -> bool {
+        !matches!(self, Self::Hardcoded(_) | Self::Computed)
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

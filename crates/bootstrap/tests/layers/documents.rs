@@ -27,14 +27,20 @@ fn document(value: &Value) -> Document {
     Document::read("f.yaml", &value.to_string()).unwrap()
 }
 
-/// Every way to write a field's value at a kind of source: the layers, and the end of the place that must be named.
+/// Every way to write a field's value at a kind of source: the layers, and the end of the place that must be named. An argument speaks
+/// for the strongest kind.
 fn ways(field: &'static Field, kind: Kind, value: &Value) -> Vec<(Vec<Layer>, String)> {
+    let mut ways = written(field, kind, value);
+    if field.strongest() == Some(kind) {
+        let argument = format!("{}={}", field.name, text(value));
+        ways.push((sources::arguments(&[argument]).unwrap(), format!("--set {}", field.name)));
+    }
+    ways
+}
+
+/// Every document that says it.
+fn written(field: &'static Field, kind: Kind, value: &Value) -> Vec<(Vec<Layer>, String)> {
     let name = field.name;
-    let annotated = |kind: &str| {
-        let key = format!("bootstrap.kiln.dev/{name}");
-        let object = json!({"kind": kind, "metadata": {"annotations": {key.clone(): text(value)}}});
-        (document(&object), format!("f.yaml:1 metadata.annotations.{key}"))
-    };
     match kind {
         Kind::Settings => {
             let layer = sources::settings(&document(&json!({name: value}))).unwrap();
@@ -52,22 +58,58 @@ fn ways(field: &'static Field, kind: Kind, value: &Value) -> Vec<(Vec<Layer>, St
             vec![(vec![sources::detected(&[fact]).unwrap()], "GET /there".to_owned())]
         }
         Kind::NodePool => {
-            let (annotated, place) = annotated("NodePool");
+            let (object, place) = annotated("NodePool", name, value);
             let (own, path) = pool(name, value);
-            vec![
-                (vec![sources::node_pool(&annotated).unwrap()], place),
+            let mut ways = vec![
+                (vec![sources::node_pool(&object).unwrap()], place),
                 (vec![sources::node_pool(&document(&own)).unwrap()], format!("f.yaml:1 {path}")),
-            ]
+            ];
+            let (object, place) = annotated("NodeClaim", name, value);
+            ways.push((vec![sources::node_claim(&object).unwrap()], place));
+            if let Some((own, path)) = claim(name, &own, &path) {
+                ways.push((vec![sources::node_claim(&document(&own)).unwrap()], format!("f.yaml:1 {path}")));
+            }
+            ways
         }
         Kind::NodeClass => {
-            let (annotated, place) = annotated("AKSNodeClass");
-            let mut ways = vec![(sources::node_class(&annotated, "amd64").unwrap(), place)];
+            let (object, place) = annotated("AKSNodeClass", name, value);
+            let mut ways = vec![(sources::node_class(&object, "amd64").unwrap(), place)];
             if let Some((own, path)) = class(name, value) {
                 ways.push((sources::node_class(&document(&own), "amd64").unwrap(), format!("f.yaml:1 {path}")));
             }
             ways
         }
         Kind::Hardcoded(_) | Kind::Computed => Vec::new(),
+    }
+}
+
+/// An object that says it in an annotation.
+fn annotated(kind: &str, name: &str, value: &Value) -> (Document, String) {
+    let key = format!("bootstrap.kiln.dev/{name}");
+    let object = json!({"kind": kind, "metadata": {"annotations": {key.clone(): text(value)}}});
+    (document(&object), format!("f.yaml:1 metadata.annotations.{key}"))
+}
+
+/// The claim of a pool: it has itself what the pool has in its template. The pool's name is none of it.
+fn claim(name: &str, pool: &Value, path: &str) -> Option<(Value, String)> {
+    if name == "nodePoolName" {
+        return None;
+    }
+    let template = &pool["spec"]["template"];
+    let own =
+        json!({"kind": "NodeClaim", "metadata": {"labels": template["metadata"]["labels"]}, "spec": template["spec"]});
+    let own = without_null(own);
+    Some((own, path.strip_prefix("spec.template.")?.to_owned()))
+}
+
+fn without_null(value: Value) -> Value {
+    match value {
+        Value::Object(map) => map
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, without_null(value)))
+            .collect(),
+        other => other,
     }
 }
 
@@ -168,11 +210,40 @@ fn a_value_that_is_changed_in_any_document_moves_that_input_alone_and_names_the_
     }
     for field in Field::all().iter().filter(|field| field.is_input() && !is_rotated(field)) {
         for kind in field.kinds {
-            // Its other value is nothing, and a variable that says nothing is not set.
+            // Its other value is nothing, and a variable that says nothing is not set: the next test takes the variable away.
             let silent = (field.name, *kind) == ("networkPluginMode", Kind::Environment);
-            assert!(silent || checked.contains_key(&(field.name, *kind)), "{} by {kind}", field.name);
+            let least = match kind {
+                Kind::NodePool => 4,
+                Kind::NodeClass => 2,
+                _ if field.strongest() == Some(*kind) => 2,
+                _ => 1,
+            };
+            let ways = checked.get(&(field.name, *kind)).copied().unwrap_or_default();
+            assert!(silent || ways >= least, "{} by {kind}: {ways}", field.name);
         }
     }
+}
+
+#[test]
+fn a_mode_that_the_environment_says_moves_when_the_variable_comes_and_goes() {
+    let field = Field::named("networkPluginMode").unwrap();
+    let record = |said: Option<&str>| {
+        let mut all: Vec<Layer> = least().into_iter().map(|(name, value)| strongest(name, value)).collect();
+        let fact = Fact { field: field.name, text: String::new(), call: "GET /there".to_owned() };
+        all.push(sources::detected(&[fact]).unwrap());
+        let variables = said.map(|mode| (field.reads[0].to_owned(), mode.to_owned()));
+        all.push(sources::environment(&variables.into_iter().collect()).unwrap());
+        Record::of(&resolve(&all)).unwrap()
+    };
+    let (found, told) = (record(None), record(Some("overlay")));
+    for (moved, kind, place) in [
+        (found.drift(&told), Kind::Environment, "$NETWORK_PLUGIN_MODE"),
+        (told.drift(&found), Kind::Detected, "GET /there"),
+    ] {
+        assert_eq!((moved.len(), moved[0].field.as_str(), moved[0].kind), (1, field.name, kind), "{moved:?}");
+        assert_eq!(moved[0].place.to_string(), place);
+    }
+    assert_eq!(found.drift(&record(Some(""))), [], "a variable that says nothing is not set");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::{TOKEN, inputs, layer, least, place, strongest};
-use kiln_bootstrap::drift::{Record, highest};
-use kiln_bootstrap::{Field, Form, Kind, Layer, resolve};
+use kiln_bootstrap::drift::{PROGRAM, Record, highest};
+use kiln_bootstrap::{Field, Form, Kind, Layer, Place, resolve};
 use serde_json::{Value, json};
 
 /// Two values that a field may have, one pair or more.
@@ -119,6 +119,112 @@ fn a_field_that_moves_at_any_source_is_named_with_its_place_and_what_follows_and
         let declared: BTreeSet<String> = variables.map(str::to_owned).collect();
         assert_eq!(witnessed[field.name], declared, "what follows from {} is what its row says", field.name);
     }
+}
+
+/// Inputs that no record is made without: a node without them is refused before anybody asks what moved.
+const NEEDED: [&str; 8] = [
+    "caBundle",
+    "clusterEndpoint",
+    "kubernetesVersion",
+    "location",
+    "resourceGroup",
+    "subscriptionId",
+    "tenantId",
+    "vnetSubnetId",
+];
+
+#[test]
+fn a_value_that_is_taken_away_is_named_with_what_stands_now_and_so_is_one_that_comes() {
+    let (mut checked, mut without) = (0, BTreeSet::new());
+    for field in Field::all().iter().filter(|field| field.is_input() && !is_rotated(field)) {
+        let base = least().into_iter().filter(|(name, _)| *name != field.name);
+        let base: Vec<Layer> = base.map(|(name, value)| strongest(name, value)).collect();
+        let resolved = resolve(&base);
+        let Ok(unset) = Record::of(&resolved) else {
+            without.insert(field.name);
+            continue;
+        };
+        let now = resolved.get(field.name).unwrap();
+        for kind in field.kinds {
+            for value in pairs(field).into_iter().flat_map(|(a, b)| [a, b]) {
+                let mut layers = base.clone();
+                layers.push(layer(*kind, field.name, value.clone()));
+                let set = Record::of(&resolve(&layers)).unwrap();
+                let really: Vec<&String> = set
+                    .variables
+                    .iter()
+                    .filter(|(name, text)| unset.variables[*name] != **text && *name != field.name)
+                    .map(|(name, _)| name)
+                    .collect();
+                let (gone, come) = (set.drift(&unset), unset.drift(&set));
+                if value == now.value && really.is_empty() {
+                    assert_eq!((gone, come), (vec![], vec![]), "{} by {kind}", field.name);
+                    continue;
+                }
+                for (moved, kind, place) in [(&gone, now.kind, &now.place), (&come, *kind, &place(*kind, field.name))] {
+                    assert_eq!(moved.len(), 1, "{} by {kind}: {moved:?}", field.name);
+                    let moved = &moved[0];
+                    assert_eq!((moved.field.as_str(), moved.kind, &moved.place), (field.name, kind, place));
+                    assert_eq!(moved.computed.iter().collect::<Vec<_>>(), really, "{} by {kind}", field.name);
+                }
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 150, "{checked}");
+    assert_eq!(without, NEEDED.into());
+}
+
+#[test]
+fn a_security_group_that_nobody_sets_any_more_is_named_and_not_the_digits_that_it_follows_now() {
+    let record = |more: &[(&'static str, Value)]| Record::of(&inputs(more)).unwrap();
+    let moved = record(&[("securityGroup", json!("mine"))]).drift(&record(&[]));
+    assert_eq!((moved.len(), moved[0].field.as_str(), moved[0].kind), (1, "securityGroup", Kind::Computed));
+    assert_eq!((&moved[0].from, moved[0].place.to_string().as_str()), (&json!("mine"), "clusterId"));
+    assert_eq!(moved[0].computed, ["NetworkSecurityGroup"]);
+    let moved = record(&[("clusterId", json!("12345678"))]).drift(&record(&[]));
+    assert_eq!((moved.len(), moved[0].field.as_str()), (1, "clusterId"));
+    assert!(moved[0].computed.contains(&"NetworkSecurityGroup".to_owned()), "{moved:?}");
+}
+
+#[test]
+fn what_another_kiln_computes_from_the_same_inputs_is_named_as_its_doing() {
+    let now = Record::of(&inputs(&[])).unwrap();
+    for name in now.variables.keys() {
+        for hash in [now.hash.as_str(), "of-before"] {
+            let mut then = now.clone();
+            then.variables.insert(name.clone(), "as it was".to_owned());
+            (then.hash, then.version) = (hash.to_owned(), Some("0.0.9".to_owned()));
+            // A record that is stored is read again.
+            let then: Record = serde_json::from_str(&serde_json::to_string(&then).unwrap()).unwrap();
+            let moved = then.drift(&now);
+            assert_eq!((moved.len(), moved[0].field.as_str()), (1, PROGRAM), "{name}: {moved:?}");
+            assert_eq!((&moved[0].from, moved[0].to.as_str()), (&json!("0.0.9"), now.version.as_deref()));
+            assert_eq!((&moved[0].place, &moved[0].computed), (&Place::Program, &vec![name.clone()]));
+            assert_eq!(moved[0].effect, Field::named(name).unwrap().effect, "{name}");
+        }
+    }
+    let mut other = now.clone();
+    other.version = None;
+    assert_eq!(other.drift(&now), [], "another version that computes the same is no drift");
+    other.hash = "of-before".to_owned();
+    let moved = other.drift(&now);
+    assert_eq!((moved.len(), &moved[0].from, highest(&moved)), (1, &Value::Null, kiln_api::Effect::None));
+}
+
+#[test]
+fn what_another_kiln_computes_stands_beside_the_inputs_that_moved_too() {
+    let now = Record::of(&inputs(&[("maxPods", json!(30))])).unwrap();
+    let mut then = Record::of(&inputs(&[])).unwrap();
+    then.variables.insert("CNIPluginsURL".to_owned(), "https://elsewhere/cni.tgz".to_owned());
+    // A field that this kiln does not have any more, and digits that were computed otherwise.
+    then.variables.insert("Withdrawn".to_owned(), "1".to_owned());
+    then.inputs.get_mut("clusterId").unwrap().value = json!("00000000");
+    let moved = then.drift(&now);
+    let named: Vec<(&str, Vec<&str>)> =
+        moved.iter().map(|moved| (moved.field.as_str(), moved.computed.iter().map(String::as_str).collect())).collect();
+    assert_eq!(named, [("maxPods", vec!["KubeletFlags"]), (PROGRAM, vec!["clusterId", "CNIPluginsURL", "Withdrawn"])]);
+    assert!(moved[1].needs_new_node());
 }
 
 #[test]
