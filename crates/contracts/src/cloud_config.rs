@@ -149,6 +149,19 @@ mod tests {
     }
 
     #[test]
+    fn the_boundary_is_the_one_that_machines_were_made_with() {
+        // Another one would be other custom data, and every machine would differ from its template.
+        let message = decoded("{}", &[]);
+        assert!(
+            message.starts_with(
+                "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"==kiln=custom=data=boundary==\"\n\n--==kiln=custom=data=boundary==\n"
+            ),
+            "{message}"
+        );
+        assert!(message.ends_with("\n--==kiln=custom=data=boundary==--\n"), "{message}");
+    }
+
+    #[test]
     fn a_part_with_the_boundary_inside_is_refused() {
         let part = Part { content_type: "text/x-shellscript", body: Secret::new(format!("echo --{BOUNDARY}")) };
         assert_eq!(multipart(&[part]), Err(PartError::Boundary { index: 0, content_type: "text/x-shellscript" }));
