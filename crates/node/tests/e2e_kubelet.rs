@@ -137,11 +137,48 @@ fn documents_that_break_a_node_come_back_by_themselves() {
     );
 }
 
+/// Why a document came back, by what the node remembers.
+fn reason(machine: &Machine, number: u64) -> String {
+    let state = Stage::json(machine, "/var/lib/kiln/state.json");
+    let refused = state["refused"].as_array().cloned().unwrap_or_default();
+    let ours = refused.iter().find(|refusal| refusal["number"] == number).cloned().unwrap_or_default();
+    ours["reason"].as_str().unwrap_or_default().to_owned()
+}
+
 #[test]
 fn documents_that_break_a_node_come_back_without_an_api_server_too() {
     let (machine, cloud, cluster) = joined("alone");
     cluster.stop();
     for (what, number, document) in broken(&cluster, 2) {
         assert_comes_back(&machine, &cloud, what, number, &document);
+        // What is broken on the node itself is named; what only the API server could have seen is not told from its absence.
+        let sign = match what {
+            "the runtime" => "containerd.service",
+            "control groups" => "kubelet: `http://127.0.0.1:10248/healthz` does not answer",
+            _ => "node: ",
+        };
+        let reason = reason(&machine, number);
+        assert!(reason.contains(sign), "{what}: {reason}");
+        assert!(what == "control groups" || !reason.contains("kubelet: "), "{what}: {reason}");
     }
+    // A good one comes back too, as long as a node that is ready is what its gates ask for.
+    let good = |number: u64, pods: u32| {
+        let document = cluster.document(number).with("/spec/health/withinSeconds", json!(80));
+        document.with("/spec/kubelet/configuration/maxPods", json!(pods))
+    };
+    assert_comes_back(&machine, &cloud, "nothing", 20, &good(20, 60));
+    let gates = json!([
+        {"name": "kubelet", "kind": "kubeletHealthy"},
+        {"name": "runtime", "kind": "unitActive", "target": "containerd.service"},
+    ]);
+    cloud.set(&good(21, 61).with("/spec/health/gates", gates.clone()));
+    Stage::wait_committed(&machine, 21);
+    assert_eq!(pods(&machine), Some(61));
+    // And what these gates see still comes back.
+    let flags = json!({"--cgroup-root": "/nowhere"});
+    cloud.set(&good(22, 62).with("/spec/health/gates", gates).with("/spec/kubelet/flags", flags));
+    machine.wait_until("the document that breaks kubelet came back", |machine| {
+        (refused(machine).contains(&22) && pods(machine) == Some(61)).then_some(())
+    });
+    assert!(reason(&machine, 22).contains("kubelet: "), "{}", reason(&machine, 22));
 }
