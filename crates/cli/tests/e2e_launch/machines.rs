@@ -1,6 +1,8 @@
 //! What is made, listed and refused.
 
-use serde_json::json;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 
 use crate::world::{GROUP, IMAGES, TOKEN, World};
 
@@ -73,6 +75,65 @@ fn a_machine_is_made_as_its_inputs_say_and_each_part_has_its_owner() {
         "node-1: succeeded, known, 3 parts\n"
     );
     assert_eq!(world.run(&["list", "--owner", "nobody"], &[]).success().stdout, "`nobody` has no machine here\n");
+}
+
+/// Looks like nothing in particular: only knowing the field can tell that it is a secret.
+const PLANTED: &str = "hunter2-planted";
+
+/// Every text in a value with its path.
+fn texts(at: &str, value: &Value, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(text) => found.push((at.to_owned(), text.clone())),
+        Value::Array(list) => list.iter().for_each(|value| texts(at, value, found)),
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            found.push((at.to_owned(), key.clone()));
+            texts(&format!("{at}.{key}"), value, found);
+        }),
+        _ => {}
+    }
+}
+
+/// Whether a text has a secret in it, plain or in base64, however deep: custom data has files in base64 inside.
+fn holds_a_secret(text: &str) -> bool {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "+/=".contains(c)));
+    let inside = words.filter(|word| word.len() >= 16).filter_map(|word| kiln_contracts::from_base64(word).ok());
+    [PLANTED, TOKEN].iter().any(|secret| text.contains(secret))
+        || inside.filter_map(|bytes| String::from_utf8(bytes).ok()).any(|text| holds_a_secret(&text))
+}
+
+#[test]
+fn a_secret_reaches_a_machine_in_its_custom_data_alone_and_it_is_given_no_user_data() {
+    for bootstrapper in ["aks-variables", "kubeadm-join"] {
+        let world = World::new(&format!("{IMAGES}pools: []\n"));
+        let planted = ["CustomSearchRealmPassword", "HTTPProxyURLs", "HTTPSProxyURLs"]
+            .map(|field| format!("{field}: http://me:{PLANTED}-{field}@proxy.example:3128\n"));
+        let settings = std::fs::read_to_string(world.path("settings.yaml")).unwrap();
+        world.write("settings.yaml", &format!("{settings}{}", planted.concat()));
+        let inputs = world.inputs(&["--bootstrapper", bootstrapper]);
+        let made = world.run(&["create", "node-1", "--output", "json"], &inputs).success();
+        let listed = world.run(&["list", "--owner", "my-cluster", "--output", "json"], &[]).success();
+        for said in [&made, &listed] {
+            let all = format!("{}{}", said.stdout, said.stderr);
+            assert!(!all.contains(PLANTED) && !all.contains(TOKEN), "{said}");
+        }
+        let vm = world.body("Microsoft.Compute/virtualMachines/node-1");
+        assert_eq!(vm["properties"].get("userData"), None, "{bootstrapper}");
+        let mut carriers = BTreeSet::new();
+        for (id, body) in world.sim.stored() {
+            let mut found = Vec::new();
+            texts(&id, &body, &mut found);
+            for (path, text) in found {
+                if holds_a_secret(&text) {
+                    carriers.insert(path.trim_start_matches(GROUP).to_owned());
+                }
+            }
+        }
+        let only = "/Microsoft.Compute/virtualMachines/node-1.properties.osProfile.customData";
+        assert_eq!(carriers, BTreeSet::from([only.to_owned()]), "{bootstrapper}");
+        // What is refused shows nothing either.
+        let refused = world.run(&["create", "node-1", "-g", "other"], &inputs);
+        assert!(refused.code == Some(2) && !refused.stderr.contains(PLANTED), "{refused}");
+    }
 }
 
 #[test]
