@@ -5,13 +5,14 @@ use serde::Deserialize;
 
 use super::Detected;
 
-/// A file that cannot be read.
+/// A file that cannot be read. The reader's own error repeats what it stumbled over, which may be a secret, so that only its place is kept.
 #[derive(Debug, thiserror::Error)]
-#[error("{file}: line {}, column {}: this is no azure.json", source.line(), source.column())]
+#[error("{file}: line {line}, column {column}: this is no azure.json")]
 pub struct BadAzureJson {
     /// The file.
     file: String,
-    source: serde_json::Error,
+    line: usize,
+    column: usize,
 }
 
 /// What an `azure.json` says of where nodes are and as whom.
@@ -40,7 +41,7 @@ impl AzureJsonFacts {
         let file = file.into();
         match serde_json::from_str(text) {
             Ok(fields) => Ok(Self { file, fields }),
-            Err(source) => Err(BadAzureJson { file, source }),
+            Err(error) => Err(BadAzureJson { file, line: error.line(), column: error.column() }),
         }
     }
 
@@ -96,6 +97,45 @@ mod tests {
                 ("kubeletIdentityClientId", "i", "azure.json userAssignedIdentityID"),
             ]
         );
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused_or_says_only_what_it_has_and_never_its_secret() {
+        const WHOLE: &str = r#"{"subscriptionId": "s", "resourceGroup": "g", "vnetName": "n", "subnetName": "x",
+            "aadClientSecret": "hunter2", "securityGroupName": "aks-agentpool-46593302-nsg", "userAssignedIdentityID": "i"}"#;
+        const FIELDS: [&str; 4] = ["vnetSubnetId", "clusterId", "securityGroup", "kubeletIdentityClientId"];
+        let (mut read, mut refused) = (0, 0);
+        let mut look = |text: &str| {
+            let said = match AzureJsonFacts::read("a.json", text) {
+                Ok(file) => {
+                    read += 1;
+                    let mut found = Detected::default();
+                    file.tell(&mut found);
+                    for fact in &found.facts {
+                        assert!(FIELDS.contains(&fact.field) && !fact.text.is_empty(), "{text}: {fact:?}");
+                        assert!(fact.call.starts_with("a.json "), "{text}: {fact:?}");
+                    }
+                    format!("{file:?}{:?}", found.facts)
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert!(error.to_string().starts_with("a.json: line "), "{error}");
+                    format!("{error}{error:?}")
+                }
+            };
+            assert!(!said.contains("hunter2"), "{text}: {said}");
+        };
+        look(WHOLE);
+        for at in 0..WHOLE.len() {
+            look(&WHOLE[..at]);
+            look(&WHOLE[at..]);
+            for word in ["", "\"", "\\", "{", "}", "null", "[]", "-1", "1e999", "\0", "\u{feff}", "ö", ", ", "\"a\": "]
+            {
+                look(&format!("{}{word}{}", &WHOLE[..at], &WHOLE[at..]));
+                look(&format!("{}{word}{}", &WHOLE[..at], &WHOLE[at + 1..]));
+            }
+        }
+        assert!(read > 500 && refused > 500, "{read} {refused}");
     }
 
     #[test]
