@@ -19,7 +19,6 @@ fn may_grow_file_systems() -> bool {
 }
 
 #[test]
-#[ignore = "sfdisk leaves the kernel with the old end of a partition that is in use: kilnd has to call partx after it"]
 fn a_root_with_room_behind_it_grows_while_it_is_mounted() {
     let folder = tempfile::tempdir().expect("a folder");
     let document = json!({

@@ -51,7 +51,11 @@ impl Disks {
             match self.tool("growpart") {
                 Some(tool) => run(&tool, &[&device, &number], "")?,
                 // The same without cloud-utils: everything behind it belongs to it.
-                None => run(&self.needed("sfdisk")?, &["--no-reread", "--force", "-N", &number, &device], ", +\n")?,
+                None => {
+                    run(&self.needed("sfdisk")?, &["--no-reread", "--force", "-N", &number, &device], ", +\n")?;
+                    // A partition that is in use keeps its old end in the kernel until somebody says so.
+                    run(&self.needed("partx")?, &["--update", "--nr", &number, &device], "")?;
+                }
             }
         }
         run(&self.needed("systemd-growfs")?, &["/"], "")
@@ -150,9 +154,12 @@ mod tests {
     #[test]
     fn without_growpart_the_table_is_edited() {
         let folder = tempfile::tempdir().expect("a folder");
-        machine(folder.path(), 4_000_000, &["sfdisk", "systemd-growfs"]).grow().expect("grown");
+        machine(folder.path(), 4_000_000, &["sfdisk", "partx", "systemd-growfs"]).grow().expect("grown");
         let log = fs::read_to_string(folder.path().join("log")).expect("a log");
-        assert_eq!(log, "sfdisk --no-reread --force -N 2 /dev/sda , +\nsystemd-growfs /\n");
+        assert_eq!(
+            log,
+            "sfdisk --no-reread --force -N 2 /dev/sda , +\npartx --update --nr 2 /dev/sda\nsystemd-growfs /\n"
+        );
     }
 
     #[test]
