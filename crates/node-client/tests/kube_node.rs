@@ -113,7 +113,8 @@ fn annotations_conditions_and_events_are_the_nodes_own() {
     let message = "generation 8 came back: the kubelet did not answer".to_owned();
     let event = Event { severity: Severity::Warning, reason: "KilnCameBack".to_owned(), message: message.clone() };
     node.client.post_event(&event, NOW).expect("told");
-    let selector = format!("involvedObject.kind=Node,involvedObject.name={}", node.name);
+    // Controllers tell of nodes too.
+    let selector = format!("involvedObject.kind=Node,involvedObject.name={},reason=KilnCameBack", node.name);
     let events = node.plane.get(&["events", "-n", "default", "--field-selector", &selector]).expect("events");
     assert_eq!(events["items"][0]["message"], message.as_str());
     assert_eq!(events["items"][0]["type"], "Warning");

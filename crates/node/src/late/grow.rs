@@ -48,14 +48,13 @@ impl Disks {
         if let Some(partition) = self.root().filter(|partition| partition.has_room) {
             let device = format!("/dev/{}", partition.disk);
             let number = partition.number.to_string();
-            match self.tool("growpart") {
-                Some(tool) => run(&tool, &[&device, &number], "")?,
+            if let Some(tool) = self.tool("growpart") {
+                run(&tool, &[&device, &number], "")?;
+            } else {
                 // The same without cloud-utils: everything behind it belongs to it.
-                None => {
-                    run(&self.needed("sfdisk")?, &["--no-reread", "--force", "-N", &number, &device], ", +\n")?;
-                    // A partition that is in use keeps its old end in the kernel until somebody says so.
-                    run(&self.needed("partx")?, &["--update", "--nr", &number, &device], "")?;
-                }
+                run(&self.needed("sfdisk")?, &["--no-reread", "--force", "-N", &number, &device], ", +\n")?;
+                // A partition that is in use keeps its old end in the kernel until somebody says so.
+                run(&self.needed("partx")?, &["--update", "--nr", &number, &device], "")?;
             }
         }
         run(&self.needed("systemd-growfs")?, &["/"], "")
