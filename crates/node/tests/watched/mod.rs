@@ -77,6 +77,8 @@ impl Watched {
             "spec": {
                 "cluster": {"endpoint": self.plane.server(), "certificateAuthority": self.plane.authority()},
                 "kubelet": {"version": "1.34.4", "configuration": {"healthzPort": self.kubelet.port}},
+                // Nodes of one control plane have names of their own; the embedded Azure gives every test the same.
+                "platform": {"hostName": self.name},
                 "health": {"withinSeconds": 60},
                 "update": {"pollSeconds": 5},
             },
