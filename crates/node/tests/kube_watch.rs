@@ -211,7 +211,7 @@ fn a_first_document_that_the_node_is_not_well_with_stays_says_so_and_makes_room_
     let mut node = Watched::new("first", 7);
     node.kubelet_is_well(false);
     let mut first = node.document(1);
-    first["spec"]["platform"] = json!({"reportReady": true});
+    first["spec"]["platform"]["reportReady"] = json!(true);
     node.apply(&first);
     node.watch();
     node.wait("it is not well", |node| node.condition().1 == "Unhealthy");
