@@ -7,6 +7,11 @@ use kilnd::args::{Args, Command, HELP};
 use kilnd::commands::{self, Ending};
 use kilnd::node::Node;
 
+/// A program that lives for milliseconds spends half of them in musl's allocator, which is made for safety and small memory.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 /// The command line cannot be understood.
 const USAGE: u8 = 2;
 
