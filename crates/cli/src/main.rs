@@ -1,5 +1,6 @@
 //! The operator's tool.
 
+mod answer;
 mod boot;
 mod bootstrap;
 mod completions;

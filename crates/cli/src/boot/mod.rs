@@ -6,10 +6,11 @@ mod source;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use kiln_boot::explain::explain;
 use kiln_boot::{Boot, Change, Usec, budget, compare, plot};
 
+use crate::answer;
 use crate::failure::Failure;
 use source::Source;
 
@@ -34,14 +35,8 @@ pub(crate) struct BootCommand {
 #[derive(Debug, Args)]
 struct Output {
     /// How to print it
-    #[arg(long, value_enum, default_value_t = Form::Text, global = true)]
-    output: Form,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Text,
-    Json,
+    #[arg(long, value_enum, default_value_t, global = true)]
+    output: answer::Output,
 }
 
 #[derive(Debug, Args)]
@@ -166,14 +161,14 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
             let boot = source.read()?;
             let unit = unit.clone().unwrap_or_else(|| boot.goal().to_owned());
             known(&boot, &unit)?;
-            show::print(&kiln_boot::chain(&boot, &unit, *fuzz).map_err(Failure::failed)?)
+            answer::print(&kiln_boot::chain(&boot, &unit, *fuzz).map_err(Failure::failed)?)
         }
-        Verb::Blame { source } => show::print(&kiln_boot::blame(&source.read()?).map_err(Failure::failed)?),
-        Verb::Time { source } => show::print(&kiln_boot::time(&source.read()?).map_err(Failure::failed)?),
+        Verb::Blame { source } => answer::print(&kiln_boot::blame(&source.read()?).map_err(Failure::failed)?),
+        Verb::Time { source } => answer::print(&kiln_boot::time(&source.read()?).map_err(Failure::failed)?),
         Verb::Explain { target, source, output } => {
             let boot = source.read()?;
             let explained = explain(&boot, &target.of(&boot)).map_err(Failure::failed)?;
-            show::either(output.output, &explained, show::explanation)
+            answer::either(output.output, &explained, show::explanation)
         }
         Verb::WhatIf { without, without_edge, target, source, output } => {
             let boot = source.read()?;
@@ -189,14 +184,14 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
             explain(&boot, &unit).map_err(Failure::failed)?;
             let answer = kiln_boot::what_if(&boot, &unit, &changes);
             let answer = answer.ok_or_else(|| Failure::input("the unit in question is the one that is taken out"))?;
-            show::either(output.output, &answer, show::what_if)
+            answer::either(output.output, &answer, show::what_if)
         }
         Verb::Compare { first, second, target, output } => {
             let of = |path| {
                 let boot = source::capture(path)?;
                 explain(&boot, &target.of(&boot)).map_err(|error| Failure::file(path, error))
             };
-            show::either(output.output, &compare::compare(&of(first)?, &of(second)?), show::comparison)
+            answer::either(output.output, &compare::compare(&of(first)?, &of(second)?), show::comparison)
         }
         Verb::Budget { file, source, output } => {
             let text = source::text(file)?;
@@ -205,7 +200,7 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
                 return Err(Failure::file(file, "it has no limit: nothing would ever break it"));
             }
             let judged = budget::judge(&source.read()?, &limits);
-            show::either(output.output, &judged, |judged| show::budget(judged))?;
+            answer::either(output.output, &judged, |judged| show::budget(judged))?;
             match judged.iter().filter(|one| !one.kept).count() {
                 0 => Ok(()),
                 broken => Err(Failure::failed(format_args!("{broken} of {} limits do not hold", judged.len()))),
@@ -214,7 +209,7 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
         Verb::Lint { folders, output } => {
             let (files, pulls) = files::read(folders)?;
             let problems = kiln_boot::lint::lint(&files, &pulls);
-            show::either(output.output, &problems, |problems| show::problems(problems))?;
+            answer::either(output.output, &problems, |problems| show::problems(problems))?;
             match problems.len() {
                 0 => Ok(()),
                 count => Err(Failure::failed(format_args!("{count} to look at in {} unit files", files.len()))),

@@ -1,7 +1,6 @@
 //! Answers, for people and for programs.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use comfy_table::{Table, presets};
 use kiln_boot::budget::{Judged, What};
@@ -9,23 +8,6 @@ use kiln_boot::compare::Comparison;
 use kiln_boot::explain::{Explanation, Hop, Wait};
 use kiln_boot::lint::Problem;
 use kiln_boot::{Usec, WhatIf};
-use serde::Serialize;
-
-use super::Form;
-use crate::failure::Failure;
-
-pub(super) fn either<T: Serialize>(form: Form, value: &T, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
-    match form {
-        Form::Text => print(&text(value)),
-        Form::Json => print(&format!("{}\n", serde_json::to_string_pretty(value).map_err(Failure::failed)?)),
-    }
-}
-
-pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| Failure::failed(format_args!("standard output: {error}")))
-}
 
 pub(super) fn explanation(explained: &Explanation) -> String {
     let mut text = format!("{} started {} after PID 1", explained.unit, explained.began);

@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use kiln_bootstrap::review::{Review, Sort, review};
 use serde::Serialize;
 
-use super::{Form, files, show};
+use super::files;
+use crate::answer::{self, Output};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -66,14 +67,14 @@ struct Looked {
     review: Review,
 }
 
-pub(super) fn run(arguments: &Check, form: Form) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Check, form: Output) -> Result<(), Failure> {
     let mut all = Vec::new();
     for path in &arguments.files {
         let file = path.display().to_string();
         let review = review(&file, &files::text(path)?, arguments.sort.map(Sort::from));
         all.push(Looked { file, review });
     }
-    show::either(form, &all, |all| text(all))?;
+    answer::either(form, &all, |all| text(all))?;
     match all.iter().filter(|looked| !looked.review.is_well()).count() {
         0 => Ok(()),
         bad => Err(Failure::failed(format_args!("{bad} of {} files cannot be used", all.len()))),

@@ -162,7 +162,7 @@ impl Detect {
 }
 
 /// Objects of the cluster, before what files and arguments say: of one kind the last wins.
-fn object_layers(objects: &KarpenterObjects, layers: &mut Vec<Layer>) -> Result<(), Failure> {
+pub(crate) fn object_layers(objects: &KarpenterObjects, layers: &mut Vec<Layer>) -> Result<(), Failure> {
     let mut said = Vec::new();
     if let Some(pool) = &objects.node_pool {
         said.push(layers_of::node_pool(pool).map_err(Failure::input)?);

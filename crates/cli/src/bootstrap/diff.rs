@@ -10,7 +10,8 @@ use kiln_bootstrap::review::{Sort, review};
 use kiln_contracts::nbv::Inputs;
 use kiln_contracts::{anc, from_base64, shell};
 
-use super::{Form, files, show, sources};
+use super::{files, show, sources};
+use crate::answer::{self, Output};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -35,10 +36,10 @@ pub(super) struct Diff {
     exit_code: bool,
 }
 
-pub(super) fn run(arguments: &Diff, form: Form) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Diff, form: Output) -> Result<(), Failure> {
     let (a, b) = (side(&arguments.a)?, side(&arguments.b)?);
     let found = compare(&a, &b).map_err(Failure::input)?;
-    show::either(form, &found, |found| text(found))?;
+    answer::either(form, &found, |found| text(found))?;
     if arguments.exit_code && !found.is_empty() {
         return Err(Failure::failed(format_args!("{} differences", found.len())));
     }

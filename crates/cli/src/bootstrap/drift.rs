@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::detect::Detect;
 use super::sources::Sources;
-use super::{Form, files, show};
+use super::{files, show};
+use crate::answer::{self, Output};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -109,7 +110,7 @@ impl From<Moved> for Line {
     }
 }
 
-pub(super) fn run(arguments: &Drift, form: Form, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Drift, form: Output, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
     let moved = match &arguments.record {
         Some(path) => {
             let then: Record = files::document(path)?.parse().map_err(Failure::input)?;
@@ -123,7 +124,7 @@ pub(super) fn run(arguments: &Drift, form: Form, now: &dyn Fn() -> Timestamp) ->
     let needs = if karpenter.is_some() { Needs::NewNode } else { Needs::of(highest(&moved)) };
     let drifted = karpenter.is_some() || !moved.is_empty();
     let answer = Answer { drifted, needs, karpenter, moved: moved.into_iter().map(Line::from).collect() };
-    show::either(form, &answer, text)?;
+    answer::either(form, &answer, text)?;
     if drifted { Err(Failure::new(5, format_args!("drift found: the node needs {}", needs.words()))) } else { Ok(()) }
 }
 

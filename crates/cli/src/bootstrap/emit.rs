@@ -14,7 +14,7 @@ pub(crate) fn emit(content: &Secret, file: Option<&Path>) -> Result<(), Failure>
         Some(path) => {
             write(content, path).map_err(|error| Failure::failed(format_args!("{}: {error}", path.display())))
         }
-        None => super::show::print(content.expose()),
+        None => crate::answer::print(content.expose()),
     }
 }
 

@@ -6,8 +6,9 @@ use kiln_bootstrap::{Explained, Field, Resolved};
 use kiln_contracts::nbv;
 
 use super::detect::Detect;
+use super::show;
 use super::sources::Sources;
-use super::{Form, show};
+use crate::answer::{self, Output};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -38,7 +39,7 @@ pub(super) struct Explain {
     detect: Detect,
 }
 
-pub(super) fn run(arguments: &Explain, form: Form, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Explain, form: Output, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
     let wanted = arguments.field.as_deref().map(field).transpose()?;
     let resolved = arguments.detect.resolve(&arguments.sources, now)?;
     let mut lines = resolved.explain();
@@ -47,12 +48,12 @@ pub(super) fn run(arguments: &Explain, form: Form, now: &dyn Fn() -> Timestamp) 
         let Some(line) = lines.into_iter().next() else {
             return Err(Failure::failed(format_args!("`{}` has no line", field.name)));
         };
-        return show::either(form, &line, |line| one(line, field, &resolved));
+        return answer::either(form, &line, |line| one(line, field, &resolved));
     }
     if arguments.chosen {
         lines.retain(|line| !line.kind.starts_with("hardcoded") && line.kind != "computed");
     }
-    show::either(form, &lines, |lines| all(lines))
+    answer::either(form, &lines, |lines| all(lines))
 }
 
 fn field(name: &str) -> Result<&'static Field, Failure> {

@@ -6,7 +6,8 @@ use clap::Args;
 use kiln_contracts::karpenter::{AksNodeClass, HASH_VERSION, node_class_hash};
 use serde_json::json;
 
-use super::{Form, files, show};
+use super::files;
+use crate::answer::{self, Output};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -26,12 +27,12 @@ pub(super) struct Hash {
     with_defaults: bool,
 }
 
-pub(super) fn run(arguments: &Hash, form: Form) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Hash, form: Output) -> Result<(), Failure> {
     let document = files::document(&arguments.node_class)?;
     kiln_bootstrap::sources::node_class(&document, "amd64").map_err(Failure::input)?;
     let class: AksNodeClass = document.parse().map_err(Failure::input)?;
     let spec = if arguments.with_defaults { class.spec.with_defaults() } else { class.spec };
     let hash = node_class_hash(&spec);
     let value = json!({"hash": hash, "version": HASH_VERSION});
-    show::either(form, &value, |_| format!("{hash}\n"))
+    answer::either(form, &value, |_| format!("{hash}\n"))
 }

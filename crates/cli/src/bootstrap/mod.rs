@@ -1,7 +1,7 @@
 //! `kiln bootstrap`: what a node starts with, and where each value of it comes from.
 
 mod check;
-mod detect;
+pub(crate) mod detect;
 mod diff;
 mod drift;
 pub(crate) mod emit;
@@ -13,9 +13,10 @@ mod settings;
 mod show;
 pub(crate) mod sources;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 
+use crate::answer::Output;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -30,16 +31,10 @@ Exit codes: 0 done, 1 what was asked does not hold, 2 usage or bad input, 5 drif
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Bootstrap {
     /// Form of the result
-    #[arg(long, value_enum, default_value_t = Form::Text, global = true)]
-    output: Form,
+    #[arg(long, value_enum, default_value_t, global = true)]
+    output: Output,
     #[command(subcommand)]
     verb: Verb,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Text,
-    Json,
 }
 
 #[derive(Debug, Subcommand)]

@@ -13,7 +13,8 @@ use serde_json::json;
 
 use super::detect::Detect;
 use super::sources::Sources;
-use super::{Form, emit, files};
+use super::{emit, files};
+use crate::answer::Output;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -92,11 +93,11 @@ impl From<To> for Target {
     }
 }
 
-pub(super) fn run(arguments: &Render, form: Form, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Render, form: Output, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
     let material = arguments.material(now)?;
     let target = Target::from(arguments.to);
     let rendered = match (target, form) {
-        (Target::Env, Form::Text) => {
+        (Target::Env, Output::Text) => {
             let mut lines = String::new();
             for (name, text) in material.environment().map_err(|error| failure(&error))? {
                 lines.push_str(&shell::assignment(&name, &text).map_err(Failure::input)?);
@@ -106,10 +107,10 @@ pub(super) fn run(arguments: &Render, form: Form, now: &dyn Fn() -> Timestamp) -
         _ => material.render(target).map_err(|error| failure(&error))?,
     };
     let content = match (target, form) {
-        (Target::NbvScript | Target::CustomData | Target::AksNodeConfigCustomData | Target::Kubeadm, Form::Json) => {
+        (Target::NbvScript | Target::CustomData | Target::AksNodeConfigCustomData | Target::Kubeadm, Output::Json) => {
             Secret::new(format!("{}\n", json!({"target": target.as_str(), "content": rendered.expose()})))
         }
-        (Target::CustomData | Target::AksNodeConfigCustomData, Form::Text) => {
+        (Target::CustomData | Target::AksNodeConfigCustomData, Output::Text) => {
             Secret::new(format!("{}\n", rendered.expose()))
         }
         _ => rendered,

@@ -11,8 +11,9 @@ use kiln_operate::detect::Detected;
 use serde_json::{Value, json};
 
 use super::detect::Detect;
+use super::emit;
 use super::sources::Sources;
-use super::{Form, emit};
+use crate::answer::Output;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -39,12 +40,12 @@ pub(super) struct Settings {
     out: Option<PathBuf>,
 }
 
-pub(super) fn run(arguments: &Settings, form: Form, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Settings, form: Output, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
     let known = Sources { set: arguments.set.clone(), ..Sources::default() };
     let (found, _) = arguments.detect.look(&resolve(&known.layers()?), arguments.from_cluster, now())?;
     let text = match form {
-        Form::Text => file(&found),
-        Form::Json => {
+        Output::Text => file(&found),
+        Output::Json => {
             let facts = found.facts.iter();
             let facts = facts
                 .map(|fact| json!({"field": fact.field, "value": value(fact.field, &fact.text), "call": fact.call}));

@@ -1,32 +1,14 @@
 //! Answers, for people and for programs.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use comfy_table::{Table, presets};
-use serde::Serialize;
 use serde_json::Value;
-
-use super::Form;
-use crate::failure::Failure;
 
 /// A value longer than this would push the columns behind it off the screen; JSON has it whole. Ids differ at their ends more
 /// often than at their beginnings, so that most of what stays is the end.
 const WIDEST: usize = 48;
 const BEGINNING: usize = 16;
-
-pub(super) fn either<T: Serialize>(form: Form, value: &T, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
-    match form {
-        Form::Text => print(&text(value)),
-        Form::Json => print(&format!("{}\n", serde_json::to_string_pretty(value).map_err(Failure::failed)?)),
-    }
-}
-
-pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| Failure::failed(format_args!("standard output: {error}")))
-}
 
 /// A table without lines.
 pub(super) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {

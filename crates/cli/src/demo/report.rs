@@ -1,10 +1,9 @@
 //! What came of the story, on standard output.
 
-use std::io::Write;
-
 use comfy_table::{Table, presets};
 
 use super::outcome::Outcome;
+use crate::answer::print;
 use crate::failure::Failure;
 
 pub(super) fn table(outcome: &Outcome) -> Result<(), Failure> {
@@ -36,13 +35,6 @@ pub(super) fn json(outcome: &Outcome) -> Result<(), Failure> {
 
 fn trimmed(table: &Table) -> String {
     table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::failed(format_args!("standard output: {error}")))
 }
 
 /// Seconds as people say them.

@@ -6,7 +6,6 @@ use clap::Args;
 use kiln_azure::Azure;
 use kiln_azure::login::Environment;
 use kiln_bootstrap::images::Cache;
-use kiln_bootstrap::sources as layers_of;
 use kiln_bootstrap::{Layer, Resolved, resolve};
 use kiln_cluster::{Cluster, Endpoint};
 use kiln_operate::detect::{self, AzureJsonFacts, KarpenterNames, KarpenterObjects, Sources as Detection, karpenter};
@@ -14,6 +13,7 @@ use kiln_operate::launch::{Chosen, choose};
 
 use super::Start;
 use super::place::Place;
+use crate::bootstrap::detect::object_layers;
 use crate::bootstrap::sources::Sources;
 use crate::failure::Failure;
 use crate::prototype::connect::{Now, cluster_of, cluster_options};
@@ -179,22 +179,4 @@ impl Inputs {
         };
         write().map_err(|error| Failure::file(path, error))
     }
-}
-
-/// Before what files and arguments say: of one kind the last wins.
-fn object_layers(objects: &KarpenterObjects, layers: &mut Vec<Layer>) -> Result<(), Failure> {
-    let mut said = Vec::new();
-    if let Some(pool) = &objects.node_pool {
-        said.push(layers_of::node_pool(pool).map_err(Failure::input)?);
-    }
-    if let Some(claim) = &objects.node_claim {
-        said.push(layers_of::node_claim(claim).map_err(Failure::input)?);
-    }
-    if let Some(class) = &objects.node_class {
-        let both: Vec<Layer> = said.iter().chain(layers.iter()).cloned().collect();
-        let arch = resolve(&both).text("arch").to_owned();
-        said.extend(layers_of::node_class(class, &arch).map_err(Failure::input)?);
-    }
-    layers.splice(0..0, said).for_each(drop);
-    Ok(())
 }

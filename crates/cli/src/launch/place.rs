@@ -8,10 +8,11 @@ use kiln_azure::Azure;
 use kiln_azure::login::Environment;
 use kiln_bootstrap::Resolved;
 
+use crate::answer::Output;
 use crate::failure::Failure;
 use crate::prototype::common::{AZURE_JSON, Common};
 use crate::prototype::connect::{self, Now};
-use crate::prototype::values::{Output, Subscription};
+use crate::prototype::values::Subscription;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Place {

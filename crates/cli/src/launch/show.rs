@@ -5,11 +5,7 @@ use std::io::{IsTerminal, Write as _};
 
 use kiln_cloud::{LAUNCH_DONE, LAUNCH_TAG, Machine, MachineState, Provisioning};
 use kiln_operate::launch::{Collected, Fate, Leftover, Observer};
-use serde::Serialize;
 use serde_json::{Value, json};
-
-use crate::failure::Failure;
-use crate::prototype::values::Output;
 
 /// Steps, for who looks at a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -32,16 +28,6 @@ pub(super) fn progress(text: &str) {
 pub(super) fn note(text: &str) {
     // Who closed standard error does not want to read it.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
-}
-
-pub(super) fn print(form: Output, text: &str, document: &impl Serialize) -> Result<(), Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::failed(format_args!("standard output: {error}"));
-    let text = match form {
-        Output::Text => text.to_owned(),
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(document).map_err(|error| failed(&error))?),
-    };
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| failed(&error))
 }
 
 fn word(provisioning: &Provisioning) -> &str {

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::place::Place;
 use super::show::{self, Progress};
 use super::{Create, Delete, Gc, Owned, Template};
+use crate::answer;
 use crate::failure::Failure;
 use crate::prototype::connect::Now;
 
@@ -86,14 +87,14 @@ pub(super) async fn create(place: &Place, verb: &Create, environment: &Environme
         "name": machine.name, "vmId": vm, "imageId": found.image.id, "imageBy": found.image.by,
         "parts": machine.parts, "tags": machine.tags,
     });
-    show::print(place.output, &text, &document)
+    answer::either(place.output, &document, |_| text)
 }
 
 pub(super) async fn list(place: &Place, verb: &Owned, environment: &Environment, now: &Now) -> Result<(), Failure> {
     let azure = place.azure(environment, now).await?;
     let machines = launch::list(&azure, &verb.owner).await.map_err(|error| Failure::chain(1, &error))?;
     let (text, document) = show::machines(&verb.owner, &machines);
-    show::print(place.output, &text, &document)
+    answer::either(place.output, &document, |_| text)
 }
 
 pub(super) async fn delete(place: &Place, verb: &Delete, environment: &Environment, now: &Now) -> Result<(), Failure> {
@@ -101,7 +102,7 @@ pub(super) async fn delete(place: &Place, verb: &Delete, environment: &Environme
     show::progress(&format!("{}: deletes it with all its parts", verb.name));
     let was = launch::delete(&azure, &verb.owned.owner, &verb.name).await.map_err(|error| failure(&error))?;
     let text = format!("{}: {}\n", verb.name, if was { "deleted" } else { "was not there" });
-    show::print(place.output, &text, &json!({"name": verb.name, "deleted": was}))
+    answer::either(place.output, &json!({"name": verb.name, "deleted": was}), |_| text)
 }
 
 pub(super) async fn gc(place: &Place, verb: &Gc, environment: &Environment, now: &Now) -> Result<(), Failure> {
@@ -110,5 +111,5 @@ pub(super) async fn gc(place: &Place, verb: &Gc, environment: &Environment, now:
     let collected = launch::collect(&azure, owner, at, verb.older_than.into(), verb.dry_run)
         .await
         .map_err(|error| Failure::chain(1, &error).hint("the same command goes on where this one ended"))?;
-    show::print(place.output, &show::collected(&collected, verb.dry_run), &collected)
+    answer::either(place.output, &collected, |all| show::collected(all, verb.dry_run))
 }

@@ -6,7 +6,8 @@ use clap::Args;
 use jiff::Timestamp;
 use kiln_cluster::Namespace;
 
-use super::values::{LogLevel, LogPrefix, Output, Subscription};
+use super::values::{LogLevel, LogPrefix, Subscription};
+use crate::answer::Output;
 
 /// Where a node of a self-managed cluster keeps what it knows of its cloud.
 pub(crate) const AZURE_JSON: &str = "/etc/kubernetes/azure.json";

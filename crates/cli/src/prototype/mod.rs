@@ -9,7 +9,6 @@ mod speaker;
 pub(crate) mod values;
 mod verbs;
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,12 +22,13 @@ use kiln_prototype::run::RunId;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::answer::{self, Output};
 use crate::failure::Failure;
 use crate::stop::Stop as Signals;
 use common::Common;
 use connect::Now;
 use speaker::Speaker;
-use values::{LogLevel, Output};
+use values::LogLevel;
 use verbs::Verb;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed and all given back, or what was asked does not hold, 2 usage or bad \
@@ -119,16 +119,7 @@ impl Session {
     /// Prints the result.
     pub(crate) fn print(&self, text: &str, value: &impl Serialize) -> Result<(), Failure> {
         self.speaker.finish();
-        let failed = |error: &dyn std::fmt::Display| Failure::failed(format_args!("standard output: {error}"));
-        let text = match self.output {
-            Output::Text => text.to_owned(),
-            Output::Json => {
-                let json = serde_json::to_string_pretty(value).map_err(|error| failed(&error))?;
-                format!("{json}\n")
-            }
-        };
-        let mut stdout = std::io::stdout().lock();
-        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| failed(&error))
+        answer::either(self.output, value, |_| text.to_owned())
     }
 }
 

@@ -81,16 +81,6 @@ impl fmt::Display for LogLevel {
     }
 }
 
-/// Form of the result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// For people
-    #[default]
-    Text,
-    /// One JSON object
-    Json,
-}
-
 /// A day, such as `2026-12-01`. It begins at midnight UTC.
 pub(crate) fn day(text: &str) -> Result<Date, String> {
     text.parse().map_err(|_| "write a day as `2026-12-01`".to_owned())
