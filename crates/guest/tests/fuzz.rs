@@ -115,25 +115,27 @@ fn ids_of_machines_end_in_an_id_or_an_error_and_swapping_twice_changes_nothing()
 
 #[test]
 fn asking_the_metadata_service_ends_whatever_it_answers() {
-    let seeds = [
+    testkit::private().inside(|| {
+        let seeds = [
         b"{\"compute\":{\"vmId\":\"a\",\"osProfile\":{\"computerName\":\"c\"},\"publicKeys\":[{\"keyData\":\"k\"}]}}"
             .to_vec(),
         b"{\"error\":\"x\"}".to_vec(),
     ];
-    let chance = Arc::new(Mutex::new(Chance(0x1b)));
-    let host = Host::new(move |_, _| {
-        let mut chance = chance.lock().expect("no panic");
-        let status = [200, 200, 200, 404, 410, 429, 500, 418, 0][chance.next(9)];
-        let headers =
-            ["", "Retry-After: -1\r\n", "Retry-After: 99999999999999999999\r\n", "X: \u{fe}\r\n", "broken\r\n"];
-        let headers = headers[chance.next(headers.len())].to_owned();
-        (status, headers, chance.mutate(&seeds))
+        let chance = Arc::new(Mutex::new(Chance(0x1b)));
+        let host = Host::new(move |_, _| {
+            let mut chance = chance.lock().expect("no panic");
+            let status = [200, 200, 200, 404, 410, 429, 500, 418, 0][chance.next(9)];
+            let headers =
+                ["", "Retry-After: -1\r\n", "Retry-After: 99999999999999999999\r\n", "X: \u{fe}\r\n", "broken\r\n"];
+            let headers = headers[chance.next(headers.len())].to_owned();
+            (status, headers, chance.mutate(&seeds))
+        });
+        let imds = Imds::new(&host.url, 1);
+        for _ in 0..100 {
+            let time = Virtual::default();
+            let _ = imds.instance(Rules::IMDS, &time);
+            let _ = imds.user_data(Rules::IMDS.once(), &time).map(|body| body.map(|body| decode(&body)));
+        }
+        assert!(host.asked().len() >= 200);
     });
-    let imds = Imds::new(&host.url, 1);
-    for _ in 0..100 {
-        let time = Virtual::default();
-        let _ = imds.instance(Rules::IMDS, &time);
-        let _ = imds.user_data(Rules::IMDS.once(), &time).map(|body| body.map(|body| decode(&body)));
-    }
-    assert!(host.asked().len() >= 200);
 }

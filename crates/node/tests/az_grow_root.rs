@@ -39,7 +39,7 @@ fn a_root_with_room_behind_it_grows_while_it_is_mounted() {
     let proof = require(Part::LabRoot);
     let tools = proof.ancestors().nth(3).expect("a root");
     let output = Command::new("unshare")
-        .args(["--mount", "sh"])
+        .args(["--mount", "--net", "sh"])
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/grow_root.sh"))
         .args([tools, Path::new(env!("CARGO_BIN_EXE_kilnd")), &work, &config])
         .output()

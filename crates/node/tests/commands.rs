@@ -5,7 +5,6 @@ mod support;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use kiln_host::{Lock, Root};
 use kilnd::apply::{Consent, apply};
@@ -13,19 +12,8 @@ use kilnd::args::HELP;
 use kilnd::status::Status;
 use serde_json::json;
 use support::documents::document;
+use support::program::kilnd_on;
 use support::world::{folder, image, offered, process};
-
-fn kilnd(root: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kilnd"));
-    command
-        .arg("--root")
-        .arg(root)
-        .arg("--dmi")
-        .arg(root.join("dmi"))
-        .arg("--credentials")
-        .arg(root.join("credentials"));
-    command
-}
 
 /// A machine with a document that needs no network.
 fn machine(root: &Path) {
@@ -41,7 +29,7 @@ fn the_service_manager_is_told_when_the_gate_is_open_and_not_before() {
     machine(root);
     let socket = root.join("notify");
     let manager = UnixDatagram::bind(&socket).expect("a socket");
-    let mut child = kilnd(root).arg("boot").env("NOTIFY_SOCKET", &socket).spawn().expect("kilnd runs");
+    let mut child = kilnd_on(root).arg("boot").env("NOTIFY_SOCKET", &socket).spawn().expect("kilnd runs");
     let mut buffer = [0; 256];
     let length = manager.recv(&mut buffer).expect("a message");
     assert!(buffer[..length].starts_with(b"READY=1\n"), "{:?}", String::from_utf8_lossy(&buffer[..length]));
@@ -63,7 +51,7 @@ fn a_boot_that_fails_tells_nobody_that_it_is_ready() {
     let socket = root.join("notify");
     let manager = UnixDatagram::bind(&socket).expect("a socket");
     manager.set_nonblocking(true).expect("a mode");
-    let output = kilnd(root).arg("boot").env("NOTIFY_SOCKET", &socket).output().expect("kilnd runs");
+    let output = kilnd_on(root).arg("boot").env("NOTIFY_SOCKET", &socket).output().expect("kilnd runs");
     assert_eq!(output.status.code(), Some(1));
     assert!(manager.recv(&mut [0; 16]).is_err(), "nothing was sent");
     assert!(!root.join("run/kiln/ready").exists());
@@ -80,7 +68,7 @@ fn one_at_a_time_changes_a_node_and_the_other_is_told_who() {
     machine(root);
     fs::write(root.join("config.json"), document(1, &json!({})).to_json()).expect("written");
     let lock = Lock::take(&Root::open(root).expect("a root"), kiln_node_plan::layout::LOCK).expect("the lock");
-    let run = || kilnd(root).args(["apply", "--config"]).arg(root.join("config.json")).output().expect("kilnd runs");
+    let run = || kilnd_on(root).args(["apply", "--config"]).arg(root.join("config.json")).output().expect("kilnd runs");
     let refused = run();
     assert_eq!(refused.status.code(), Some(1));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();

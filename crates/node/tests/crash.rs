@@ -96,26 +96,28 @@ fn at_every_stop(start: &Path, act: impl Fn(&Node) -> bool, look: impl Fn(&Path,
 
 #[test]
 fn an_apply_that_is_cut_off_leaves_old_or_new_and_whoever_comes_next_goes_on() {
-    let folder = folder();
-    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
-    fs::create_dir_all(&old).expect("a folder");
-    let before = with(&old, &one());
-    copy(&old, &new);
-    let node = process(&new);
-    apply(&node, &offered(&node, &two()), Consent::Person).expect("applied");
-    let after = files(&new);
-    let go = |node: &Node| apply(node, &offered(node, &two()), Consent::Person).is_ok();
-    at_every_stop(&old, go, |root, at| {
-        is_old_or_new(root, &files(root), &[&before, &after], at);
-        let started = root.with_extension("started");
-        copy(root, &started);
-        a_start_makes_it_whole(&started, &before, &after, at);
-        let node = process(root);
-        apply(&node, &offered(&node, &two()), Consent::Person)
-            .unwrap_or_else(|error| panic!("stopped at {at}: {error:?}"));
-        same(&files(root), &after, at);
-        let again = apply(&node, &offered(&node, &two()), Consent::Person).expect("again");
-        assert!(again.plan.is_empty(), "stopped at {at}: {:?}", again.plan.steps);
+    testkit::private().inside(|| {
+        let folder = folder();
+        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+        fs::create_dir_all(&old).expect("a folder");
+        let before = with(&old, &one());
+        copy(&old, &new);
+        let node = process(&new);
+        apply(&node, &offered(&node, &two()), Consent::Person).expect("applied");
+        let after = files(&new);
+        let go = |node: &Node| apply(node, &offered(node, &two()), Consent::Person).is_ok();
+        at_every_stop(&old, go, |root, at| {
+            is_old_or_new(root, &files(root), &[&before, &after], at);
+            let started = root.with_extension("started");
+            copy(root, &started);
+            a_start_makes_it_whole(&started, &before, &after, at);
+            let node = process(root);
+            apply(&node, &offered(&node, &two()), Consent::Person)
+                .unwrap_or_else(|error| panic!("stopped at {at}: {error:?}"));
+            same(&files(root), &after, at);
+            let again = apply(&node, &offered(&node, &two()), Consent::Person).expect("again");
+            assert!(again.plan.is_empty(), "stopped at {at}: {:?}", again.plan.steps);
+        });
     });
 }
 
@@ -136,47 +138,51 @@ fn a_start_makes_it_whole(root: &Path, before: &Files, after: &Files, at: u64) {
 
 #[test]
 fn a_rollback_that_is_cut_off_goes_on_at_the_next_start() {
-    let folder = folder();
-    let root = folder.path().join("root");
-    fs::create_dir_all(&root).expect("a folder");
-    let before = with(&root, &one());
-    let node = process(&root);
-    rollback::confirmed(&node).expect("confirmed");
-    apply(&node, &offered(&node, &two()), Consent::Person).expect("applied");
-    let after = files(&root);
-    at_every_stop(
-        &root,
-        |node| rollback::failed(node, "not healthy").is_ok_and(|back| back.is_some()),
-        |root, at| {
-            is_old_or_new(root, &files(root), &[&before, &after], at);
-            let started = root.with_extension("started");
-            copy(root, &started);
-            a_start_makes_it_whole(&started, &before, &after, at);
-        },
-    );
+    testkit::private().inside(|| {
+        let folder = folder();
+        let root = folder.path().join("root");
+        fs::create_dir_all(&root).expect("a folder");
+        let before = with(&root, &one());
+        let node = process(&root);
+        rollback::confirmed(&node).expect("confirmed");
+        apply(&node, &offered(&node, &two()), Consent::Person).expect("applied");
+        let after = files(&root);
+        at_every_stop(
+            &root,
+            |node| rollback::failed(node, "not healthy").is_ok_and(|back| back.is_some()),
+            |root, at| {
+                is_old_or_new(root, &files(root), &[&before, &after], at);
+                let started = root.with_extension("started");
+                copy(root, &started);
+                a_start_makes_it_whole(&started, &before, &after, at);
+            },
+        );
+    });
 }
 
 #[test]
 fn a_first_boot_that_is_cut_off_is_a_first_boot_again() {
-    let folder = folder();
-    let (fresh, done) = (folder.path().join("fresh"), folder.path().join("done"));
-    fs::create_dir_all(fresh.join("credentials")).expect("a folder");
-    image(&fresh);
-    fs::write(fresh.join("credentials/kiln.node-config"), one().to_json()).expect("written");
-    let untouched = files(&fresh);
-    copy(&fresh, &done);
-    boot(&process(&done)).expect("booted");
-    let after = files(&done);
-    at_every_stop(
-        &fresh,
-        |node| boot(node).is_ok(),
-        |root, at| {
-            is_old_or_new(root, &files(root), &[&untouched, &after], at);
-            restart(root);
-            boot(&process(root)).unwrap_or_else(|error| panic!("stopped at {at}: {error:?}"));
-            same(&files(root), &after, at);
-        },
-    );
+    testkit::private().inside(|| {
+        let folder = folder();
+        let (fresh, done) = (folder.path().join("fresh"), folder.path().join("done"));
+        fs::create_dir_all(fresh.join("credentials")).expect("a folder");
+        image(&fresh);
+        fs::write(fresh.join("credentials/kiln.node-config"), one().to_json()).expect("written");
+        let untouched = files(&fresh);
+        copy(&fresh, &done);
+        boot(&process(&done)).expect("booted");
+        let after = files(&done);
+        at_every_stop(
+            &fresh,
+            |node| boot(node).is_ok(),
+            |root, at| {
+                is_old_or_new(root, &files(root), &[&untouched, &after], at);
+                restart(root);
+                boot(&process(root)).unwrap_or_else(|error| panic!("stopped at {at}: {error:?}"));
+                same(&files(root), &after, at);
+            },
+        );
+    });
 }
 
 proptest! {

@@ -77,7 +77,7 @@ fn a_clone_keeps_its_images_whole_and_nothing_of_what_containers_wrote() {
     let parts = program.ancestors().nth(3).expect("a root");
     let work = tempfile::tempdir().expect("a folder");
     let output = Command::new("unshare")
-        .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", SCRIPT, "sh"])
+        .args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", SCRIPT, "sh"])
         .arg(parts)
         .arg(env!("CARGO_BIN_EXE_kilnd"))
         .arg(work.path())

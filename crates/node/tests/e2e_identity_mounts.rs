@@ -1,4 +1,4 @@
-//! Deletion never crosses a mount: on a real mount, in a mount namespace that ends with the program.
+//! Deletion never crosses a mount: on a real mount, in namespaces that end with the program.
 
 mod identity_donor;
 
@@ -20,7 +20,7 @@ fn a_volume_below_the_pods_is_never_emptied_and_nothing_else_is_before_it_is_nam
     // A bind mount within one file system has the device number of its surroundings: only the kernel's table shows it.
     let script = "mount --bind \"$1\" \"$2\" && exec \"$3\" --root \"$4\" identity";
     let output = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh"])
+        .args(["--mount", "--net", "sh", "-c", script, "sh"])
         .args([volume.path(), &point])
         .arg(env!("CARGO_BIN_EXE_kilnd"))
         .arg(disk.path())

@@ -1,6 +1,7 @@
 //! A change of a running node, from ARM to the Node object: what an instance is told changes in an embedded Azure, `kilnd watch` notices,
 //! applies or asks, and a real API server says what it was told and what it let through.
 
+mod support;
 mod watched;
 
 use kiln_node_client::Truth;

@@ -4,16 +4,16 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::documents::document;
+use support::program::kilnd_on;
 use support::world::{folder, image};
 
 /// As long as a loaded machine may take for one turn. Nothing waits for it when all is well.
@@ -38,9 +38,8 @@ impl Watched {
         manager.set_read_timeout(Some(PATIENCE)).expect("a time");
         let (url, platform) = platform();
         let kilnd = |args: &[&str]| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_kilnd"));
-            command.args(args).args(["--imds", "http://127.0.0.1:1", "--wire-server", &url, "--time-scale", "100"]);
-            place(&mut command, root);
+            let mut command = kilnd_on(root);
+            command.args(["--imds", "http://127.0.0.1:1", "--wire-server", &url, "--time-scale", "100"]).args(args);
             command
         };
         let config = root.join("config.json").display().to_string();
@@ -71,15 +70,9 @@ impl Drop for Watched {
     }
 }
 
-fn place(command: &mut Command, root: &Path) {
-    for (option, folder) in [("--root", ""), ("--dmi", "dmi"), ("--cd", "cd"), ("--credentials", "credentials")] {
-        command.arg(option).arg(root.join(folder));
-    }
-}
-
 /// A platform that takes every word, and writes it down.
 fn platform() -> (String, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let listener = testkit::private().listen((Ipv4Addr::LOCALHOST, 0).into());
     let url = format!("http://{}", listener.local_addr().expect("bound"));
     let heard = Arc::new(Mutex::new(Vec::new()));
     let writes = Arc::clone(&heard);

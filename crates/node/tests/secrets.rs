@@ -6,13 +6,14 @@ use std::fs;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kilnd::apply::{Consent, apply};
 use serde_json::json;
 use support::documents::document;
+use support::program::kilnd_on;
 use support::world::{folder, image, offered, process};
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
@@ -24,12 +25,8 @@ const SCRIPT: &str = "swordfish-in-another-part";
 const SIGNS: [&str; 4] = ["0123456789abcdef", "c2VjcmV0LWtleS1ieXRlcw", "hunter2", "swordfish"];
 
 fn kilnd(root: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kilnd"));
-    command.arg("--root").arg(root).args(["--time-scale", "1000"]);
-    for (option, folder) in [("--dmi", "dmi"), ("--cd", "cd"), ("--credentials", "credentials")] {
-        command.arg(option).arg(root.join(folder));
-    }
-    command.args(args).output().expect("kilnd runs")
+    let mut command = kilnd_on(root);
+    command.args(["--time-scale", "1000"]).args(args).output().expect("kilnd runs")
 }
 
 fn assert_clean(what: &str, bytes: &[u8]) {
@@ -211,11 +208,8 @@ fn a_running_process_shows_no_secret() {
     private_file(root, "etc/join", TOKEN);
     medium(root, &document(1, &json!({"credentialFrom": {"kind": "file", "name": "/etc/join"}})).to_json());
     let manager = busy_manager(&root.join("manager"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kilnd"));
-    command.args(["boot", "--imds", "http://127.0.0.1:1", "--time-scale", "1000", "--root"]).arg(root);
-    for (option, folder) in [("--dmi", "dmi"), ("--cd", "cd"), ("--credentials", "credentials")] {
-        command.arg(option).arg(root.join(folder));
-    }
+    let mut command = kilnd_on(root);
+    command.args(["boot", "--imds", "http://127.0.0.1:1", "--time-scale", "1000"]);
     command.env("NOTIFY_SOCKET", root.join("manager")).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("kilnd runs");
     // It opens the gate, and then waits for somebody to hear of it.

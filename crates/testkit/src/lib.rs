@@ -2,6 +2,7 @@
 
 mod clients;
 mod finished;
+mod network;
 pub mod nspawn;
 pub mod openapi;
 mod require;
@@ -9,6 +10,7 @@ mod sim;
 
 pub use clients::{az, python};
 pub use finished::{Finished, run};
+pub use network::{Network, private};
 pub use parts::{Part, Tier};
 pub use require::{require, tier};
 pub use sim::{Kiln, SimProcess};

@@ -1,7 +1,7 @@
 //! Machines for tests: a real systemd, booted from an overlay over [`Part::NodeRoot`](crate::Part) in a second.
 //!
 //! A machine has its own processes, mounts, control groups and network. In that network nobody answers but the test: an address of the
-//! cloud is on its loopback device, and [`Network::listen`] listens there. Everything is gone when the [`Machine`] is dropped, and
+//! cloud is on its loopback device, and [`Network::listen`](crate::Network::listen) listens there. Everything is gone when the [`Machine`] is dropped, and
 //! also when the test is killed.
 //!
 //! ```no_run
@@ -21,10 +21,8 @@ mod blueprint;
 mod http;
 mod keeper;
 mod machine;
-mod network;
 mod processes;
 
 pub use blueprint::Blueprint;
 pub use http::{Request, Response, Server};
 pub use machine::Machine;
-pub use network::Network;

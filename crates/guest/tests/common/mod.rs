@@ -1,4 +1,4 @@
-//! A host on loopback that answers by a script, and a time that passes only when somebody waits.
+//! A host in a private network that answers by a script, and a time that passes only when somebody waits.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -56,7 +56,10 @@ pub(crate) struct Host {
 }
 
 impl Host {
+    /// Whoever asks it is a client of the metadata service, and such a client must not be where the real one could answer.
     pub(crate) fn new(answer: impl Fn(&Asked, usize) -> Answer + Send + 'static) -> Self {
+        let is_ours = TcpListener::bind("169.254.169.254:0").is_ok();
+        assert!(is_ours, "a test of a client runs in `testkit::private().inside`");
         Self::on(TcpListener::bind("127.0.0.1:0").expect("loopback"), answer)
     }
 

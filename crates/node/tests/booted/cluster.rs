@@ -5,7 +5,8 @@ use std::sync::Arc;
 use control_plane::{ControlPlane, Options};
 use parts::{Cache, KubePrograms};
 use serde_json::{Value, json};
-use testkit::nspawn::{Blueprint, Machine, Network};
+use testkit::Network;
+use testkit::nspawn::{Blueprint, Machine};
 
 use super::document::Document;
 use super::stage::Stage;

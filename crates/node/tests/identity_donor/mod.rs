@@ -73,7 +73,8 @@ impl Disk {
 
     /// Runs the program on it.
     pub(crate) fn kilnd(&self, words: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_kilnd")).arg("--root").arg(self.path()).args(words).output().expect("kilnd")
+        let mut kilnd = testkit::private().command(env!("CARGO_BIN_EXE_kilnd"));
+        kilnd.arg("--root").arg(self.path()).args(words).output().expect("kilnd")
     }
 
     /// The same in this process.

@@ -5,9 +5,9 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::imds::Imds;
+use super::program::PROGRAM;
 
 /// The folder of all cases.
 pub(crate) fn folder() -> PathBuf {
@@ -42,11 +42,11 @@ pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
     if case.join("root").is_dir() {
         copy(&case.join("root"), root);
     }
-    let mut shell = Command::new("sh");
+    let mut shell = testkit::private().command("sh");
     shell.args(["-eu", "-c", ". \"$LIB\"; . \"$CASE/run\"", "run"]).current_dir(&case).env_clear();
     shell.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     shell.env("LIB", folder().join("lib.sh")).env("CASE", &case).env("ROOT", root);
-    shell.env("KILND", env!("CARGO_BIN_EXE_kilnd"));
+    shell.env("KILND", PROGRAM);
     shell.envs(variables.iter().map(|(name, value)| (name, value)));
     let imds = std::fs::read_to_string(case.join("imds")).ok().map(|script| Imds::start(&script, &case));
     // Nothing listens on port 1: a case without a script has no metadata service.

@@ -1,4 +1,4 @@
-//! A metadata service on loopback that follows a script, a line per answer:
+//! A metadata service in the private network that follows a script, a line per answer:
 //!
 //! ```text
 //! 404                 an answer without a body; with `2*404` two of them
@@ -11,7 +11,7 @@
 //! is nobody in particular. Any other path is answered with 404 and takes no line.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,7 @@ impl Imds {
                 vec![Answer { status: 200, headers: Vec::new(), body: br#"{"compute":{}}"#.to_vec(), closes: false }];
         }
         let script = |answers| Arc::new(Script { answers, asked: AtomicUsize::new(0) });
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let listener = testkit::private().listen((Ipv4Addr::LOCALHOST, 0).into());
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let headers = Arc::new(Mutex::new(Vec::new()));
         let imds = Self { url, user_data: script(user_data), instance: script(instance), headers };

@@ -1,4 +1,4 @@
-//! An embedded Azure on loopback, and a client that changes what an instance is told through ARM.
+//! An embedded Azure in the private network, and a client that changes what an instance is told through ARM.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
@@ -41,7 +41,8 @@ impl Embedded {
         let folder = tempfile::tempdir().expect("a folder");
         let tls = Tls::open(folder.path(), &[], wall).expect("certificates");
         let any = (Ipv4Addr::LOCALHOST, 0).into();
-        let sockets = runtime.block_on(Sockets::bind(Listen { arm: any, imds: any, wire: any })).expect("loopback");
+        let bind = || runtime.block_on(Sockets::bind(Listen { arm: any, imds: any, wire: any }));
+        let sockets = testkit::private().inside(bind).expect("loopback");
         let imds = format!("http://{}", sockets.addresses.imds);
         let wire = format!("http://{}", sockets.addresses.wire);
         runtime.spawn(sockets.serve(sim.clone(), tls.config, None, std::future::pending()));
@@ -88,7 +89,7 @@ impl Embedded {
     /// What an instance last told the wire server.
     pub(crate) fn health(&self, number: u32) -> String {
         let url = format!("{}/kiln/health", self.imds(&self.instance(number)));
-        let answer = ureq::get(&url).call().expect("an answer");
-        answer.into_body().read_to_string().expect("text")
+        let ask = || ureq::get(&url).call().expect("an answer").into_body().read_to_string().expect("text");
+        testkit::private().inside(ask)
     }
 }

@@ -5,11 +5,11 @@ mod azure;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ use kiln_node_client::{Client, Condition, Node, Place, Truth};
 use serde_json::{Value, json};
 
 pub(crate) use azure::azure;
+
+use crate::support::program::kilnd;
 
 /// Minutes become seconds; a question over loopback still fits between two looks.
 const SCALE: &str = "20";
@@ -46,7 +48,7 @@ struct Kubelet {
 impl Watched {
     /// A node with nothing in force, whose machine is this instance.
     pub(crate) fn new(prefix: &str, instance: u32) -> Self {
-        let plane = shared();
+        let plane = reachable();
         let name = unique(prefix);
         plane.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})).expect("a node");
         let root = tempfile::tempdir().expect("a folder");
@@ -143,7 +145,7 @@ impl Watched {
     }
 
     fn kilnd(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kilnd"));
+        let mut command = kilnd();
         let root = self.root.path();
         let instance = azure().instance(self.instance);
         let (imds, wire) = (azure().imds(&instance), azure().wire(&instance));
@@ -250,10 +252,20 @@ impl Drop for Watched {
     }
 }
 
+/// The API server of all tests, let into the network that the program runs in.
+fn reachable() -> &'static ControlPlane {
+    static PLANE: OnceLock<&ControlPlane> = OnceLock::new();
+    PLANE.get_or_init(|| {
+        let plane = shared();
+        testkit::private().forward(plane.address());
+        plane
+    })
+}
+
 impl Kubelet {
     fn start(client: Arc<Client>) -> Self {
         static BEAT: AtomicU64 = AtomicU64::new(1_800_000_000);
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let listener = testkit::private().listen((Ipv4Addr::LOCALHOST, 0).into());
         let port = listener.local_addr().expect("bound").port();
         let (well, ended) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let answers = Arc::clone(&well);

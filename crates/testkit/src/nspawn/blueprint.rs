@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Machine;
 use super::keeper::Keeper;
-use super::{Machine, Network};
-use crate::{Part, require};
+use crate::{Network, Part, require};
 
 /// What a machine is made of. Its disk starts as a copy of [`Part::NodeRoot`].
 #[derive(Debug)]

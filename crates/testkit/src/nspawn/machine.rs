@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Network;
 use super::keeper::Keeper;
 use super::processes::{children, family, name, numbers, runs};
-use crate::{Finished, run};
+use crate::{Finished, Network, run};
 
 /// How long one command in a machine may take, and how long a test waits for something to become true there. A boot takes a second; on
 /// a machine that compiles on every core it has taken twenty.

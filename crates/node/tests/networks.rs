@@ -1,0 +1,83 @@
+//! A client of the metadata service never runs outside a network of the tests' own: on a machine of a real cloud the real service would
+//! answer it. The sources of the tests say so.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How cargo names the program, in two parts, so that this file does not.
+const PROGRAM: (&str, &str) = ("CARGO_BIN_EXE", "_kilnd");
+
+/// How it is started.
+const PRIVATELY: &str = "testkit::private().command(env!(\"";
+
+/// Who else speaks of the program, and why it has a network of its own there.
+const OTHERS: [(&str, &str); 7] = [
+    ("az_grow_root.rs", "below `unshare --net`"),
+    ("booted/stage.rs", "a machine has a network of its own"),
+    ("e2e_identity_containerd.rs", "below `unshare --net`"),
+    ("e2e_identity_mounts.rs", "below `unshare --net`"),
+    ("e2e_task_pods.rs", "a container that runc gives a network of its own"),
+    ("install.rs", "its bytes are compared, and it is not started"),
+    ("support/program.rs", "started by `kilnd()` there, and by scripts that run in that network"),
+];
+
+/// What makes a test a client in its own process.
+const CLIENTS: [&str; 4] = ["kilnd::boot::", "kilnd::watch", "Imds::new(", "report_ready("];
+
+fn sources(folder: &Path) -> BTreeMap<String, String> {
+    let (mut found, mut folders) = (BTreeMap::new(), vec![folder.to_owned()]);
+    while let Some(next) = folders.pop() {
+        for path in fs::read_dir(next).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(folder).expect("below").to_string_lossy().into_owned();
+                found.insert(name, fs::read_to_string(&path).expect("a source"));
+            }
+        }
+    }
+    found
+}
+
+/// The files that speak of the program other than to start it in the private network.
+fn speaking(sources: &BTreeMap<String, String>) -> Vec<&str> {
+    let name = format!("{}{}", PROGRAM.0, PROGRAM.1);
+    let speaks = |text: &str| text.replace(&format!("{PRIVATELY}{name}"), "").contains(&name);
+    sources.iter().filter(|(_, text)| speaks(text)).map(|(file, _)| file.as_str()).collect()
+}
+
+/// The files with a client in the test's own process that do not enter the private network.
+fn exposed(sources: &BTreeMap<String, String>) -> Vec<&str> {
+    let is_client = |text: &str| CLIENTS.iter().any(|client| text.contains(client));
+    let enters = |text: &str| text.contains("testkit::private().inside(") || text.contains("\"--net\"");
+    sources.iter().filter(|(_, text)| is_client(text) && !enters(text)).map(|(file, _)| file.as_str()).collect()
+}
+
+fn tests_of(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("tests")
+}
+
+#[test]
+fn the_program_is_started_in_a_network_of_the_tests_own_and_nowhere_else() {
+    let sources = sources(&tests_of("node"));
+    assert_eq!(speaking(&sources), OTHERS.map(|(file, _)| file), "start it by `support::program::kilnd()`");
+}
+
+#[test]
+fn a_client_in_the_tests_own_process_is_in_that_network_too() {
+    for (name, this) in [("node", Some("networks.rs")), ("guest", None)] {
+        let mut sources = sources(&tests_of(name));
+        sources.retain(|file, _| Some(file.as_str()) != this);
+        assert_eq!(exposed(&sources), Vec::<&str>::new(), "{name}: run it in `testkit::private().inside`");
+    }
+}
+
+#[test]
+fn who_starts_it_otherwise_is_found() {
+    let name = format!("{}{}", PROGRAM.0, PROGRAM.1);
+    let source = |text: String| BTreeMap::from([("a.rs".to_owned(), text)]);
+    assert_eq!(speaking(&source(format!("Command::new(env!(\"{name}\"))"))), ["a.rs"]);
+    assert_eq!(speaking(&source(format!("{PRIVATELY}{name}\"))"))), Vec::<&str>::new());
+    assert_eq!(exposed(&source("Imds::new(&url, 1)".to_owned())), ["a.rs"]);
+}
