@@ -7,6 +7,7 @@ mod completions;
 mod demo;
 mod failure;
 mod launch;
+mod local;
 mod man;
 mod prototype;
 mod sim;
@@ -43,6 +44,9 @@ enum Command {
     Demo(demo::Demo),
     /// Single machines: launch template, creation, and what killed creations left
     Launch(Box<launch::Launch>),
+    /// Real machines on this machine, with no cloud
+    #[command(subcommand)]
+    Local(Box<local::Local>),
     /// Make every new node a copy of your best one
     Prototype(Box<prototype::Prototype>),
     /// An embedded Azure to try and test against
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Command::Bootstrap(command) => bootstrap::run(&command, &now),
         Command::Demo(command) => demo::run(&command, now()),
         Command::Launch(command) => launch::run(&command, &now),
+        Command::Local(command) => local::run(&command, &now),
         Command::Prototype(command) => prototype::run(&command, &now),
         Command::Sim(command) => sim::run(&command, &now),
         Command::Completions(command) => completions::run(&command),

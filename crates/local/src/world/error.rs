@@ -1,0 +1,90 @@
+//! What can go wrong in a world.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What can go wrong in a world.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// A file could not be read or written.
+    #[error("`{}`", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file of the world is not what a world writes.
+    #[error("`{}` is not the record of a world", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: serde_json::Error,
+    },
+    /// A program could not be started.
+    #[error("cannot run `{program}`")]
+    Program {
+        /// The program.
+        program: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A program failed.
+    #[error("`{line}` failed: {output}")]
+    Failed {
+        /// Its command line.
+        line: String,
+        /// What it said.
+        output: String,
+    },
+    /// There is no world of this state folder around us.
+    #[error("no world of `{}` is around this process; start one with `kiln local run --state {}`", state.display(), state.display())]
+    Outside {
+        /// The state folder.
+        state: PathBuf,
+    },
+    /// Somebody is in it already.
+    #[error("a world of `{}` runs already", state.display())]
+    Taken {
+        /// The state folder.
+        state: PathBuf,
+    },
+    /// Namespaces and mounts are for root.
+    #[error("a world needs root: it makes namespaces, mounts and network devices")]
+    NotRoot,
+    /// A machine ended before it ran.
+    #[error("it did not start; its console says: {console}")]
+    NotStarted {
+        /// The end of it.
+        console: String,
+    },
+    /// A machine still runs although it was killed.
+    #[error("it still runs {seconds} s after it was killed")]
+    Lingers {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// The disk of a virtual machine, which this world cannot run.
+    #[error("`{}` is the disk of a virtual machine; this world runs containers alone", disk.display())]
+    Unsupported {
+        /// The disk.
+        disk: PathBuf,
+    },
+    /// There are more machines than addresses.
+    #[error("number {number} has no address: a world has {most}")]
+    NoAddress {
+        /// The machine's number.
+        number: u16,
+        /// How many there are.
+        most: u16,
+    },
+}
+
+impl WorldError {
+    /// For `map_err` where a file is at fault.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + use<'_> {
+        move |source| Self::File { path: path.to_owned(), source }
+    }
+}

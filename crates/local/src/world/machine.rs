@@ -1,0 +1,214 @@
+//! Switching machines of a world on and off.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use kiln_cloud::PowerDown;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::address::{self, BRIDGE, GATEWAY, PREFIX};
+use super::processes::{children, family, name, numbers};
+use super::record::held;
+use super::{World, WorldError, hardware};
+use crate::{Body, DiskPath, MachineKey, Power, PowerError};
+
+/// How often is looked.
+const TICK: Duration = Duration::from_millis(25);
+/// How long a machine may take to have a first process. A second is usual; a machine that compiles on every core has taken twenty.
+const STARTED: u32 = 60_000 / 25;
+/// How long a machine may take to shut down by itself: systemd gives a service 90 seconds by default, a platform gives a machine less.
+const SHUT_DOWN: u32 = 45_000 / 25;
+/// How long the kernel may take to bury what was killed.
+const BURIED: u32 = 20_000 / 25;
+
+const NSPAWN: &str = include_str!("nspawn.sh");
+
+impl Power for World {
+    async fn switch_on(&self, body: &Body) -> Result<(), PowerError> {
+        self.on(body).await.map_err(|error| failed("switch on", &body.name, error))
+    }
+
+    async fn switch_off(&self, name: &MachineKey, _how: PowerDown) -> Result<(), PowerError> {
+        self.off(name).await.map_err(|error| failed("switch off", name, error))
+    }
+
+    async fn is_on(&self, name: &MachineKey) -> Result<bool, PowerError> {
+        held(&self.lock(name)).map_err(|error| failed("look at", name, error))
+    }
+}
+
+fn failed(act: &'static str, machine: &MachineKey, error: WorldError) -> PowerError {
+    PowerError { act, machine: machine.clone(), source: Box::new(error) }
+}
+
+impl World {
+    fn lock(&self, name: &MachineKey) -> PathBuf {
+        self.machine(name.as_str()).join("lock")
+    }
+
+    async fn on(&self, body: &Body) -> Result<(), WorldError> {
+        if !held(&self.lock(&body.name))? {
+            let folder = self.machine(body.name.as_str());
+            fs::create_dir_all(&folder).map_err(WorldError::file(&folder))?;
+            // That of an earlier life would be taken for the new one's.
+            let pid = folder.join("pid");
+            match fs::remove_file(&pid) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(WorldError::File { path: pid, source: error });
+                }
+                _ => {}
+            }
+            let mut command = match &body.disk {
+                DiskPath::Folders { lower, upper, work } => self.nspawn(body, &folder, lower, upper, work)?,
+                DiskPath::Qcow2(disk) => return Err(WorldError::Unsupported { disk: disk.clone() }),
+            };
+            super::command::finished(&mut command)?;
+        }
+        self.wait_started(&body.name).await
+    }
+
+    /// A machine of its own session: whoever switched it on may end before it does.
+    fn nspawn(
+        &self,
+        body: &Body,
+        folder: &Path,
+        lower: &[PathBuf],
+        upper: &Path,
+        work: &Path,
+    ) -> Result<Command, WorldError> {
+        let mounts = hardware::prepare(folder, body)?;
+        let layers: Vec<String> = lower.iter().rev().map(|path| self.seen(path)).collect();
+        let options =
+            format!("lowerdir={},upperdir={},workdir={}", layers.join(":"), self.seen(upper), self.seen(work));
+        let tools = self.record.tools.nspawn.as_deref().unwrap_or(Path::new(""));
+        let mut command = self.detached(body, folder)?;
+        command
+            .args(["sh", "-c", NSPAWN, "nspawn"])
+            .args(mounts)
+            // What a machine's root may do, kubelet and containerd need; the kernel's log they read.
+            .args(["--capability=all", "--bind=/dev/kmsg", "--system-call-filter=@keyring bpf"])
+            .env("LAYERS", options)
+            .env("BASE", self.state())
+            .env("TOOLS", tools)
+            .env("NAME", &body.computer_name);
+        Ok(command)
+    }
+
+    /// A path as short as it can be said from the state folder: the options of a mount are a page at most.
+    fn seen(&self, path: &Path) -> String {
+        path.strip_prefix(self.state()).unwrap_or(path).display().to_string()
+    }
+
+    /// What starts a machine: in a session of its own, with its console in a file and the world's network by variables.
+    pub(super) fn detached(&self, body: &Body, folder: &Path) -> Result<Command, WorldError> {
+        let console = self.console(body.name.as_str());
+        let consoles = console.parent().unwrap_or(&console);
+        fs::create_dir_all(consoles).map_err(WorldError::file(consoles))?;
+        let output = File::create(&console).map_err(WorldError::file(&console))?;
+        let second = output.try_clone().map_err(WorldError::file(&console))?;
+        let mut command = Command::new("setsid");
+        command
+            .arg("--fork")
+            .current_dir("/")
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/sbin:/usr/bin:/sbin:/bin".into()))
+            .env("FOLDER", folder)
+            .env("WORLD", &self.record.group)
+            .env("ADDRESS", format!("{}/{PREFIX}", address::address(body.number)?))
+            .env("GATEWAY", GATEWAY.to_string())
+            .env("BRIDGE", BRIDGE)
+            .env("WIRE", format!("m{}", body.number))
+            .env("MAC", address::hardware_address(body.number))
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(second);
+        Ok(command)
+    }
+
+    /// Waits until the machine has a first process of its own. A machine that is on already is waited for in the same way: whoever
+    /// switched it on may have been killed half-way.
+    async fn wait_started(&self, name: &MachineKey) -> Result<(), WorldError> {
+        for _ in 0..STARTED {
+            if self.leader(name).is_some() {
+                return Ok(());
+            }
+            tokio::time::sleep(TICK).await;
+            // Between its start and its lock a machine cannot be told from one that is off; a moment later it can.
+            if self.pid(name).is_some() && !held(&self.lock(name))? {
+                break;
+            }
+        }
+        Err(WorldError::NotStarted { console: self.said(name) })
+    }
+
+    /// The end of what a machine's console said.
+    fn said(&self, name: &MachineKey) -> String {
+        let text = fs::read(self.console(name.as_str())).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(12)..].join("\n")
+    }
+
+    async fn off(&self, name: &MachineKey) -> Result<(), WorldError> {
+        let lock = self.lock(name);
+        // systemd-nspawn and QEMU alike shut their machine down in good order on this signal.
+        if let Some(runner) = self.runner(name) {
+            signal(runner, Signal::TERM);
+            if gone(&lock, SHUT_DOWN).await? {
+                return Ok(());
+            }
+        }
+        if held(&lock)? {
+            self.pid(name).into_iter().for_each(|pid| signal(pid, Signal::KILL));
+            if !gone(&lock, BURIED).await? {
+                return Err(WorldError::Lingers { seconds: u64::from(BURIED) * 25 / 1000 });
+            }
+        }
+        Ok(())
+    }
+
+    /// The process that the machine stands and falls with.
+    fn pid(&self, name: &MachineKey) -> Option<u32> {
+        fs::read_to_string(self.machine(name.as_str()).join("pid")).ok()?.trim().parse().ok()
+    }
+
+    /// The process that runs the machine: systemd-nspawn or QEMU.
+    fn runner(&self, name: &MachineKey) -> Option<u32> {
+        let inside = children(self.pid(name)?).into_iter().next()?;
+        children(inside).into_iter().next()
+    }
+
+    /// The first process of the machine's own system, by our number for it; for a virtual machine QEMU itself.
+    pub fn leader(&self, machine: &MachineKey) -> Option<u32> {
+        let runner = self.runner(machine)?;
+        if name(runner).starts_with("qemu") {
+            return Some(runner);
+        }
+        let own = numbers(std::process::id()).len();
+        let is_first = |id: &u32| {
+            let all = numbers(*id);
+            all.len() == own + 2 && all.last() == Some(&1) && name(*id) == "systemd"
+        };
+        family(runner).into_iter().find(is_first)
+    }
+}
+
+/// Waits until nobody holds a machine's lock.
+async fn gone(lock: &Path, ticks: u32) -> Result<bool, WorldError> {
+    for _ in 0..ticks {
+        if !held(lock)? {
+            return Ok(true);
+        }
+        tokio::time::sleep(TICK).await;
+    }
+    Ok(false)
+}
+
+/// One that is gone already is as good as signalled.
+fn signal(process: u32, signal: Signal) {
+    if let Some(process) = Pid::from_raw(process.cast_signed()) {
+        let _ = kill_process(process, signal);
+    }
+}
