@@ -5,6 +5,7 @@
 
 mod credential;
 mod decode;
+pub mod dhcp;
 mod dmi;
 mod endpoints;
 mod error;

@@ -1,7 +1,7 @@
 //! `cargo xtask lab`: puts itself into namespaces of its own, and works there.
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// The word by which the program knows that it is inside.
 const INSIDE: &str = "inside";
@@ -66,9 +66,7 @@ fn failed(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Runs this program in namespaces of its own. What it starts, mounts and listens on ends with it, also when it is killed.
+/// Runs this program in namespaces of its own.
 fn enter(words: &[String]) -> std::io::Result<bool> {
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--pid", "--net", "--fork", "--kill-child"]).arg(std::env::current_exe()?);
-    Ok(command.arg(INSIDE).args(words).status()?.success())
+    Ok(lab::alone(std::env::current_exe()?).arg(INSIDE).args(words).status()?.success())
 }
