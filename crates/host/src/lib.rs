@@ -4,10 +4,13 @@
 //! counted place ([`Counts`]), which tests use to stop a program after any of its operations ([`Root::stop_after`]).
 
 mod accounts;
+mod address;
+mod broadcast;
 pub mod clock;
 mod error;
 mod generations;
 mod kernel;
+pub mod links;
 mod lock;
 pub mod netlink;
 pub mod notify;
@@ -19,6 +22,8 @@ mod root;
 pub mod ssh;
 pub mod systemd;
 
+pub use address::Table;
+pub use broadcast::Broadcast;
 pub use error::Error;
 pub use generations::Generations;
 pub use lock::Lock;

@@ -194,13 +194,13 @@ fn open(node: &Node) -> Result<(), NotBooted> {
     if let Err(error) = notify::notify("READY=1\nSTATUS=the configuration is in force") {
         node.journal.warn(format!("systemd was not told: {error}"));
     }
-    if let Err(error) = services::open_gate(node) {
-        node.journal.warn(format!("the kubelet was not started: {error}"));
-    }
     // The unit lets this program go first, because the kubelet waits for it. Now it does not any more: PID 1 is to start it at once, and
     // what is left to write can wait.
     if let Err(error) = priority::give_way() {
         node.journal.warn(format!("the kubelet may start later than it could: {error}"));
+    }
+    if let Err(error) = services::open_gate(node) {
+        node.journal.warn(format!("the kubelet was not started: {error}"));
     }
     Ok(())
 }

@@ -65,12 +65,14 @@ pub fn act(node: &Node, step: &Step, pace: Pace) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// Starts the kubelet without waiting for it: one whose gate was shut when its turn came was passed over and is not tried again.
+/// Starts the kubelet where its turn has passed, without waiting for it: one whose gate was shut when its turn came is not tried again.
+/// One that is due, or runs, is left alone: asked to start it, PID 1 plans half of the boot a second time and runs again what had ended.
 pub fn open_gate(node: &Node) -> Result<(), ServiceError> {
-    match client(node) {
-        Some(mut systemd) => Ok(systemd.start_no_wait(KUBELET_UNIT)?),
-        None => Ok(()),
+    let Some(mut systemd) = client(node) else { return Ok(()) };
+    if systemd.is_due(KUBELET_UNIT)? || systemd.is_up(KUBELET_UNIT)? {
+        return Ok(());
     }
+    Ok(systemd.start_no_wait(KUBELET_UNIT)?)
 }
 
 /// Has sshd read its keys again, where it runs: one that the next connection starts reads them anyway.

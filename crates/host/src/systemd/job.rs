@@ -66,6 +66,17 @@ impl Systemd {
         self.ask("StartUnit", unit, &(unit, "replace")).map(drop)
     }
 
+    /// Whether a job for it waits for its turn, or is under way.
+    pub fn is_due(&mut self, unit: &str) -> Result<bool, SystemdError> {
+        Ok(self.unit_property_pair(unit)?.0 != 0)
+    }
+
+    /// Whether it runs, or is about to.
+    pub fn is_up(&mut self, unit: &str) -> Result<bool, SystemdError> {
+        let state: String = self.unit_property(unit, UNIT, "ActiveState")?;
+        Ok(matches!(state.as_str(), "active" | "activating" | "reloading" | "refreshing"))
+    }
+
     /// Asks for a restart and does not wait.
     pub fn restart_no_wait(&mut self, unit: &str) -> Result<(), SystemdError> {
         self.forgive(unit)?;

@@ -142,6 +142,8 @@ fn know(known: &Known, stream: &mut UnixStream, call: &Call) -> bool {
                 "ConditionResult" => known.conditions.into(),
                 "ConditionTimestampMonotonic" => 7_u64.into(),
                 "NeedDaemonReload" => false.into(),
+                // As systemd says it: nobody's job is the root.
+                "Job" if known.job == 0 => (0_u32, ObjectPath::try_from("/").expect("a path")).into(),
                 "Job" => (known.job, job_path(known.job)).into(),
                 other => panic!("{other}"),
             };
@@ -229,6 +231,17 @@ fn a_call_on_a_connection_that_was_closed_is_made_again() {
     let mut client = pid1.client();
     assert!(client.unit("kubelet.service").expect("a unit").is_active());
     assert_eq!(client.units().expect("units"), [("kubelet.service".to_owned(), "active".to_owned())]);
+}
+
+#[test]
+fn a_unit_without_a_job_is_not_due_and_one_that_was_passed_over_is_not_up() {
+    let nothing: fn() -> Talk = || Box::new(|_, call, _| panic!("{}", call.member));
+    assert!(Pid1::new(RUNS, nothing()).client().is_due("kubelet.service").expect("known"));
+    let passed = Known { job: 0, active: "inactive", conditions: false };
+    let pid1 = Pid1::new(passed, nothing());
+    assert!(!pid1.client().is_due("kubelet.service").expect("known"));
+    assert!(!pid1.client().is_up("kubelet.service").expect("known"));
+    assert!(Pid1::new(RUNS, nothing()).client().is_up("kubelet.service").expect("known"));
 }
 
 #[test]

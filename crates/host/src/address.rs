@@ -1,0 +1,236 @@
+//! An address and one way for it, put on a link and taken off again. What is put on ends by itself, also when nobody is left to take
+//! it off.
+
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::set_socket_timeout;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
+
+use crate::error::Error;
+
+/// The kernel answers at once; one that does not is not waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Numbers of `linux/rtnetlink.h`, `linux/if_addr.h`, `linux/netlink.h` and `linux/if.h`.
+mod number {
+    pub(super) const NEW_LINK: u16 = 16;
+    pub(super) const NEW_ADDRESS: u16 = 20;
+    pub(super) const DELETE_ADDRESS: u16 = 21;
+    pub(super) const GET_ADDRESS: u16 = 22;
+    pub(super) const NEW_ROUTE: u16 = 24;
+    pub(super) const ERROR: u16 = 2;
+    pub(super) const DONE: u16 = 3;
+
+    pub(super) const REQUEST: u16 = 0x1;
+    pub(super) const ACKNOWLEDGE: u16 = 0x4;
+    pub(super) const DUMP: u16 = 0x300;
+    pub(super) const REPLACE: u16 = 0x100;
+    pub(super) const EXCLUSIVE: u16 = 0x200;
+    pub(super) const CREATE: u16 = 0x400;
+
+    pub(super) const INET: u8 = 2;
+    pub(super) const UP: u32 = 0x1;
+
+    pub(super) const ADDRESS_ADDRESS: u16 = 1;
+    pub(super) const ADDRESS_LOCAL: u16 = 2;
+    pub(super) const ADDRESS_CACHE: u16 = 6;
+
+    pub(super) const ROUTE_TO: u16 = 1;
+    pub(super) const ROUTE_LINK: u16 = 4;
+    pub(super) const ROUTE_BY: u16 = 5;
+    pub(super) const ROUTE_FROM: u16 = 7;
+    pub(super) const TABLE_MAIN: u8 = 254;
+    pub(super) const OF_DHCP: u8 = 16;
+    pub(super) const SCOPE_UNIVERSE: u8 = 0;
+    pub(super) const SCOPE_LINK: u8 = 253;
+    pub(super) const UNICAST: u8 = 1;
+    /// The neighbour is on the link, whatever the addresses say.
+    pub(super) const ON_LINK: u32 = 4;
+}
+
+/// The kernel's table of links, addresses and routes.
+#[derive(Debug)]
+pub struct Table {
+    socket: OwnedFd,
+}
+
+impl Table {
+    /// Opens it.
+    pub fn open() -> Result<Self, Error> {
+        let failed = |errno| Error::io("speak with", "rtnetlink", errno);
+        let socket =
+            socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).map_err(failed)?;
+        set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Recv, Some(PATIENCE)).map_err(failed)?;
+        Ok(Self { socket })
+    }
+
+    /// Sets a link up. One that is up stays so.
+    pub fn set_up(&self, index: u32) -> Result<(), Error> {
+        let mut body = vec![0; 4];
+        body.extend(index.to_ne_bytes());
+        body.extend(number::UP.to_ne_bytes());
+        body.extend(number::UP.to_ne_bytes());
+        self.change("set up link", &index.to_string(), number::NEW_LINK, 0, &body)
+    }
+
+    /// Whether a link has an address of the fourth version: somebody else has set it up.
+    pub fn has_address(&self, index: u32) -> Result<bool, Error> {
+        let mut found = false;
+        self.ask(
+            "list the addresses of",
+            &index.to_string(),
+            number::GET_ADDRESS,
+            number::DUMP,
+            &[number::INET],
+            |body| {
+                found |= body.get(4..8).is_some_and(|bytes| bytes == index.to_ne_bytes());
+            },
+        )?;
+        Ok(found)
+    }
+
+    /// Puts an address on a link, alone in its network, for so long. It is an error when it is there already.
+    pub fn add_address(&self, index: u32, address: Ipv4Addr, valid: Duration) -> Result<(), Error> {
+        let mut body = address_of(index, address);
+        let seconds = u32::try_from(valid.as_secs()).unwrap_or(u32::MAX).to_ne_bytes();
+        attribute(&mut body, number::ADDRESS_CACHE, &[seconds, seconds, [0; 4], [0; 4]].concat());
+        let flags = number::CREATE | number::EXCLUSIVE;
+        self.change("add address", &address.to_string(), number::NEW_ADDRESS, flags, &body)
+    }
+
+    /// Takes off what [`Self::add_address`] put on, and with it every route that is for it. An address that others put on differs in
+    /// its network and stays. Says whether it was there.
+    pub fn remove_address(&self, index: u32, address: Ipv4Addr) -> Result<bool, Error> {
+        let body = address_of(index, address);
+        match self.change("remove address", &address.to_string(), number::DELETE_ADDRESS, 0, &body) {
+            Err(Error::Io { source, .. })
+                if [Errno::ADDRNOTAVAIL, Errno::NODEV]
+                    .contains(&Errno::from_io_error(&source).unwrap_or(Errno::IO)) =>
+            {
+                Ok(false)
+            }
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Leads to one address over a link, from an address of ours. It ends with that address.
+    pub fn add_way(&self, index: u32, to: Ipv4Addr, by: Option<Ipv4Addr>, from: Ipv4Addr) -> Result<(), Error> {
+        let scope = if by.is_some() { number::SCOPE_UNIVERSE } else { number::SCOPE_LINK };
+        let mut body = vec![number::INET, 32, 0, 0, number::TABLE_MAIN, number::OF_DHCP, scope, number::UNICAST];
+        body.extend((if by.is_some() { number::ON_LINK } else { 0 }).to_ne_bytes());
+        attribute(&mut body, number::ROUTE_TO, &to.octets());
+        attribute(&mut body, number::ROUTE_LINK, &index.to_ne_bytes());
+        attribute(&mut body, number::ROUTE_FROM, &from.octets());
+        if let Some(by) = by {
+            attribute(&mut body, number::ROUTE_BY, &by.octets());
+        }
+        let flags = number::CREATE | number::REPLACE;
+        self.change("add a way to", &to.to_string(), number::NEW_ROUTE, flags, &body)
+    }
+
+    fn change(&self, doing: &'static str, what: &str, kind: u16, flags: u16, body: &[u8]) -> Result<(), Error> {
+        self.ask(doing, what, kind, flags | number::ACKNOWLEDGE, body, |_| ())
+    }
+
+    /// Sends one request and reads until its end is said.
+    fn ask(
+        &self,
+        doing: &'static str,
+        what: &str,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        let failed = |errno: Errno| Error::io(doing, what, errno);
+        let mut message = Vec::with_capacity(16 + body.len());
+        message.extend(u32::try_from(16 + body.len()).unwrap_or(u32::MAX).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        message.extend((flags | number::REQUEST).to_ne_bytes());
+        message.extend([0; 8]);
+        message.extend(body);
+        sendto(&self.socket, &message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0)).map_err(failed)?;
+        let mut buffer = [0_u8; 16 << 10];
+        loop {
+            let (length, _) = match recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
+                Err(Errno::INTR) => continue,
+                answer => answer.map_err(failed)?,
+            };
+            match answers(&buffer[..length], &mut each) {
+                Some(0) => return Ok(()),
+                Some(code) => return Err(failed(Errno::from_raw_os_error(code))),
+                None => {}
+            }
+        }
+    }
+}
+
+/// Reads a packet of answers. How the request ended, where that is said: zero, or a number of an error.
+fn answers(mut bytes: &[u8], each: &mut impl FnMut(&[u8])) -> Option<i32> {
+    while let Some(head) = bytes.get(..16) {
+        let length = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        let kind = u16::from_ne_bytes([head[4], head[5]]);
+        let body = bytes.get(16..length)?;
+        match kind {
+            number::DONE => return Some(0),
+            number::ERROR => {
+                let code: [u8; 4] = body.get(..4)?.try_into().ok()?;
+                return Some(i32::from_ne_bytes(code).saturating_neg());
+            }
+            _ => each(body),
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    None
+}
+
+fn address_of(index: u32, address: Ipv4Addr) -> Vec<u8> {
+    let mut body = vec![number::INET, 32, 0, number::SCOPE_UNIVERSE];
+    body.extend(index.to_ne_bytes());
+    attribute(&mut body, number::ADDRESS_LOCAL, &address.octets());
+    attribute(&mut body, number::ADDRESS_ADDRESS, &address.octets());
+    body
+}
+
+/// Length, kind, value; all values here are a multiple of four bytes long.
+fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    body.extend(u16::try_from(4 + value.len()).unwrap_or(u16::MAX).to_ne_bytes());
+    body.extend(kind.to_ne_bytes());
+    body.extend(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+        let mut bytes = u32::try_from(16 + body.len()).expect("short").to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend([0; 10]);
+        bytes.extend(body);
+        bytes
+    }
+
+    #[test]
+    fn a_packet_says_each_thing_and_how_the_request_ended() {
+        let mut said = Vec::new();
+        let bytes = [message(20, &[1; 8]), message(20, &[2; 8]), message(number::DONE, &[0; 4])].concat();
+        assert_eq!(answers(&bytes, &mut |body: &[u8]| said.push(body[0])), Some(0));
+        assert_eq!(said, [1, 2]);
+        assert_eq!(answers(&message(number::ERROR, &(-17_i32).to_ne_bytes()), &mut |_: &[u8]| ()), Some(17));
+        assert_eq!(answers(&message(20, &[1; 8]), &mut |_: &[u8]| ()), None, "more follows");
+    }
+
+    #[test]
+    fn lengths_that_lead_outside_end_the_reading() {
+        for length in [0_u32, 3, 15, 17, 4000, u32::MAX] {
+            let mut bytes = message(20, &[1; 8]);
+            bytes[..4].copy_from_slice(&length.to_ne_bytes());
+            let _ = answers(&bytes, &mut |_: &[u8]| ());
+        }
+    }
+}

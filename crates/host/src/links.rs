@@ -1,0 +1,117 @@
+//! The links that a host gives a virtual machine.
+
+use std::fs;
+use std::path::Path;
+
+/// Drivers of the links on which a host's own services answer. A faster link that shares the address of such a one (a virtual function)
+/// has another driver, and nobody answers there.
+const DRIVERS: [&str; 2] = ["hv_netvsc", "virtio_net"];
+/// `ARPHRD_ETHER`.
+const ETHERNET: &str = "1";
+
+/// A link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its own address.
+    pub hardware: [u8; 6],
+}
+
+/// The links of this machine that its host gave it and that have got their names for good, the first of the kernel first.
+///
+/// `links` is `/sys/class/net`; `known` the folder in which udev writes down the devices that it is done with: who uses a link
+/// before keeps it from being renamed.
+pub fn ready(links: &Path, known: &Path) -> Vec<Link> {
+    let Ok(entries) = fs::read_dir(links) else { return Vec::new() };
+    let mut found: Vec<Link> = entries.flatten().filter_map(|entry| link(&entry.path())).collect();
+    found.retain(|link| known.join(format!("n{}", link.index)).exists());
+    found.sort_by_key(|link| link.index);
+    found
+}
+
+fn link(folder: &Path) -> Option<Link> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_owned());
+    let driver = fs::read_link(folder.join("device/driver")).ok()?;
+    let is_ours = driver.file_name().is_some_and(|name| DRIVERS.iter().any(|known| name == *known));
+    // One that belongs to another link speaks for that one.
+    let is_part = folder.join("master").symlink_metadata().is_ok();
+    if !is_ours || is_part || read("type")? != ETHERNET {
+        return None;
+    }
+    Some(Link {
+        index: read("ifindex")?.parse().ok()?,
+        name: folder.file_name()?.to_str()?.to_owned(),
+        hardware: hardware(&read("address")?)?,
+    })
+}
+
+fn hardware(text: &str) -> Option<[u8; 6]> {
+    let bytes: Option<Vec<u8>> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    bytes?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            fs::create_dir_all(folder.path().join("data")).expect("made");
+            Self(folder)
+        }
+
+        fn link(&self, index: u32, name: &str, driver: &str) -> std::path::PathBuf {
+            let link = self.0.path().join("net").join(name);
+            fs::create_dir_all(link.join("device")).expect("made");
+            symlink(format!("../../../bus/x/drivers/{driver}"), link.join("device/driver")).expect("linked");
+            for (file, content) in
+                [("type", "1\n"), ("ifindex", &format!("{index}\n")), ("address", "52:54:00:12:34:56\n")]
+            {
+                fs::write(link.join(file), content).expect("written");
+            }
+            link
+        }
+
+        fn name(&self, index: u32) {
+            fs::write(self.0.path().join(format!("data/n{index}")), "I:1\n").expect("written");
+        }
+
+        fn ready(&self) -> Vec<String> {
+            let (links, known) = (self.0.path().join("net"), self.0.path().join("data"));
+            ready(&links, &known).into_iter().map(|link| link.name).collect()
+        }
+    }
+
+    #[test]
+    fn a_link_is_ready_when_udev_is_done_with_it_and_the_kernel_s_first_comes_first() {
+        let machine = Machine::new();
+        assert_eq!(machine.ready(), [""; 0]);
+        machine.link(10, "eth1", "hv_netvsc");
+        machine.link(2, "eth0", "virtio_net");
+        assert_eq!(machine.ready(), [""; 0]);
+        machine.name(10);
+        assert_eq!(machine.ready(), ["eth1"]);
+        machine.name(2);
+        assert_eq!(machine.ready(), ["eth0", "eth1"]);
+    }
+
+    #[test]
+    fn a_virtual_function_a_part_of_a_bond_and_what_is_no_ethernet_are_left_alone() {
+        let machine = Machine::new();
+        machine.link(2, "vf", "mlx5_core");
+        symlink("../bond0", machine.link(3, "part", "virtio_net").join("master")).expect("linked");
+        fs::write(machine.link(4, "infiniband", "virtio_net").join("type"), "32\n").expect("written");
+        fs::write(machine.link(5, "odd", "virtio_net").join("address"), "52:54\n").expect("written");
+        fs::create_dir_all(machine.0.path().join("net/lo")).expect("made");
+        (1..=5).for_each(|index| machine.name(index));
+        assert_eq!(machine.ready(), [""; 0]);
+    }
+}
