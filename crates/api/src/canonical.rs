@@ -1,7 +1,5 @@
 //! One text for one value: RFC 8785, as far as our documents go.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -16,10 +14,13 @@ pub fn text(value: &impl Serialize) -> String {
 
 /// SHA-256 of the canonical text, in lower-case hexadecimal.
 pub fn hash(value: &impl Serialize) -> String {
-    Sha256::digest(text(value).as_bytes()).iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex(&Sha256::digest(text(value).as_bytes()))
+}
+
+/// Bytes in lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn write(value: &Value, out: &mut String) {

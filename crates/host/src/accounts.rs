@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 
 use crate::error::Error;
 use crate::root::write::{Durability, Placed};
-use crate::root::{Kind, Root};
+use crate::root::{Kind, Root, split};
 use lists::{Lists, Person};
 
 const PASSWD: &str = "/etc/passwd";
@@ -171,8 +171,8 @@ impl Root {
 
     /// The lock of every program that changes the lists: of the whole file, by process, as the C library takes it.
     fn lock_lists(&self) -> Result<File, Error> {
-        self.make_folders("/etc")?;
-        let (parent, name) = self.parent(LOCK)?;
+        let (folder, name) = split(LOCK)?;
+        let parent = self.folder(folder, &mut Vec::new())?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file =
             rustix::fs::openat(&parent, name, flags, 0o600.into()).map_err(|errno| Error::io("lock", LOCK, errno))?;

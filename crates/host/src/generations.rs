@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use kiln_node_plan::layout::{CURRENT, GENERATIONS};
 use kiln_node_plan::{Artifact, Content};
-use rustix::fs::{OFlags, RenameFlags};
+use rustix::fs::RenameFlags;
 
 use crate::error::Error;
 use crate::ops::Op;
 use crate::owners::Owners;
+use crate::root::folders::Folders;
 use crate::root::write::{Durability, Placed, temporary};
 use crate::root::{Root, split};
 
@@ -33,8 +34,7 @@ impl Generations {
     pub fn list(&self) -> Result<Vec<String>, Error> {
         let mut names = self.root.names(GENERATIONS)?;
         names.retain(|name| !name.starts_with('.'));
-        names.sort_by_cached_key(|name| (number(name), name.clone()));
-        Ok(names)
+        Ok(by_age(names))
     }
 
     /// The one that the link names, whether or not its folder is there.
@@ -68,25 +68,21 @@ impl Generations {
             return Ok(false);
         }
         let building = format!("{GENERATIONS}/{}", temporary(name));
+        let inside = |path: &str| path.starts_with(&building);
+        let mut folders = Folders::of(&self.root);
+        let parent = folders.open(GENERATIONS)?;
         self.root.remove_tree(&building)?;
-        let mut changed = self.root.make_folders(&building)?;
-        let written = self.fill(&building, files, durability);
-        if let Err(error) = written {
+        let written = self.fill(&building, files, durability, &mut folders);
+        if let Err(error) = written.and_then(|()| folders.sync(durability, inside)) {
             let _ = self.root.remove_tree(&building);
             return Err(error);
         }
-        let (parent, _) = self.root.parent(&folder)?;
         // With another of that name the two change places, so that there is no moment without one.
         let flags = if there { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
         self.root.ops.act(Op::Rename, "put in place", &folder, || {
             rustix::fs::renameat_with(&parent, temporary(name), &parent, name, flags)
         })?;
-        changed.retain(|path| path != GENERATIONS);
-        self.root.sync_folder(&parent, GENERATIONS, durability)?;
-        for path in changed {
-            let (open, _) = self.root.parent(&format!("{path}/x"))?;
-            self.root.sync_folder(&open, &path, durability)?;
-        }
+        folders.sync(durability, |path| !inside(path))?;
         if there {
             self.root.remove_tree(&building)?;
         }
@@ -102,10 +98,12 @@ impl Generations {
     /// Takes the oldest away until `keep` are left, and what a writer left that was killed. Never one of `spared`, nor the one in force.
     /// Says which went.
     pub fn prune(&self, keep: usize, spared: &[&str]) -> Result<Vec<String>, Error> {
-        for name in self.root.names(GENERATIONS)?.iter().filter(|name| name.starts_with('.')) {
+        let (left, all): (Vec<String>, Vec<String>) =
+            self.root.names(GENERATIONS)?.into_iter().partition(|name| name.starts_with('.'));
+        for name in &left {
             self.root.remove_tree(&Self::folder(name))?;
         }
-        let all = self.list()?;
+        let all = by_age(all);
         let current = self.current()?;
         let excess = all.len().saturating_sub(keep);
         let spare = |name: &String| spared.contains(&name.as_str()) || current.as_ref() == Some(name);
@@ -116,31 +114,22 @@ impl Generations {
         Ok(gone)
     }
 
-    fn fill(&self, folder: &str, files: &[Artifact], durability: Durability) -> Result<(), Error> {
-        let owners = Owners::of(&self.root)?;
+    fn fill(
+        &self,
+        folder: &str,
+        files: &[Artifact],
+        durability: Durability,
+        folders: &mut Folders<'_>,
+    ) -> Result<(), Error> {
+        folders.open(folder)?;
+        let owners = Owners::of(&self.root);
         let paths: Vec<String> = files.iter().map(|file| format!("{folder}/{}", file.path)).collect();
-        let mut folders = BTreeSet::from([folder.to_owned()]);
         for file in placed(files, &paths) {
             let (inner, name) = split(file.path)?;
-            self.root.make_folders(inner)?;
-            folders.extend(
-                inner
-                    .match_indices('/')
-                    .map(|(at, _)| inner[..at].to_owned())
-                    .filter(|above| above.len() > folder.len()),
-            );
-            folders.insert(inner.to_owned());
-            let (parent, _) = self.root.parent(file.path)?;
+            let parent = folders.open(inner)?;
             let open = self.root.make(&parent, name, &file, &owners)?;
             if let (Durability::Now, Some(open)) = (durability, open) {
                 self.root.ops.act(Op::Sync, "sync", file.path, || rustix::fs::fsync(&open))?;
-            }
-        }
-        if durability == Durability::Now {
-            for path in folders {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                let open = self.root.open_at(&path, flags).map_err(|errno| Error::io("open", &path, errno))?;
-                self.root.sync_folder(&open, &path, durability)?;
             }
         }
         Ok(())
@@ -163,6 +152,11 @@ impl Generations {
 
 fn placed<'p>(files: &'p [Artifact], paths: &'p [String]) -> Vec<Placed<'p>> {
     files.iter().zip(paths).map(|(file, path)| Placed { path, ..Placed::from(file) }).collect()
+}
+
+fn by_age(mut names: Vec<String>) -> Vec<String> {
+    names.sort_by_cached_key(|name| (number(name), name.clone()));
+    names
 }
 
 /// The number that a name begins with; names without one are oldest.

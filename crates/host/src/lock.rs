@@ -27,8 +27,8 @@ impl Lock {
     }
 
     fn with(root: &Root, path: &str, how: FlockOperation) -> Result<Self, Error> {
-        root.make_folders(split(path)?.0)?;
-        let (parent, name) = root.parent(path)?;
+        let (folder, name) = split(path)?;
+        let parent = root.folder(folder, &mut Vec::new())?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file =
             rustix::fs::openat(&parent, name, flags, 0o600.into()).map_err(|source| Error::io("lock", path, source))?;

@@ -1,23 +1,24 @@
 //! A folder that everything happens below. No path and no link leads out of it.
 
+pub(crate) mod folders;
 pub(crate) mod observe;
+mod read;
 pub(crate) mod remove;
 mod resolve;
 pub(crate) mod tree;
 pub(crate) mod write;
 
-use std::fs::File;
-use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::ops::{Counts, Op, Ops};
 use crate::owners::Owners;
+use crate::root::folders::FOLDER;
 
 /// What a configuration file may have at most. Nothing that kilnd reads whole is larger, and a mistaken path to a disk must not fill the
 /// memory.
@@ -74,8 +75,7 @@ impl Root {
         let path = path.as_ref();
         let failed = |source| Error::io("open", path.display().to_string(), source);
         let path = path.canonicalize().map_err(failed)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(&path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let folder = rustix::fs::open(&path, FOLDER, Mode::empty()).map_err(|errno| failed(errno.into()))?;
         Ok(Self { folder: Arc::new(folder), is_host: path == Path::new("/"), path, ops: Arc::default() })
     }
 
@@ -116,7 +116,8 @@ impl Root {
             return Err(Error::Kind { path: path.to_owned(), found: kind.name(), wanted: "a file" });
         }
         let mut bytes = Vec::new();
-        File::from(file).take(LIMIT + 1).read_to_end(&mut bytes).map_err(|source| Error::io("read", path, source))?;
+        read::pieces(&file, &stat, LIMIT + 1, |piece| bytes.extend_from_slice(piece))
+            .map_err(|errno| Error::io("read", path, errno))?;
         let size = bytes.len() as u64;
         if size > LIMIT { Err(Error::TooLarge { path: path.to_owned(), size, limit: LIMIT }) } else { Ok(bytes) }
     }
@@ -142,40 +143,11 @@ impl Root {
 
     /// The names in a folder, sorted; empty when there is none.
     pub fn names(&self, path: &str) -> Result<Vec<String>, Error> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match self.open_at(path, flags) {
-            Ok(folder) => tree::names(&folder, path),
+        match self.open_at(path, FOLDER) {
+            Ok(folder) => tree::names(Dir::new(folder), path),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(Vec::new()),
             Err(errno) => Err(Error::io("list", path, errno)),
         }
-    }
-
-    /// Makes a folder and those above it, where they are missing. Says which folders have a new name in them.
-    pub fn make_folders(&self, path: &str) -> Result<Vec<String>, Error> {
-        if path.is_empty() {
-            return Ok(Vec::new());
-        }
-        split(path)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut changed = Vec::new();
-        match self.open_at(path, flags) {
-            Ok(_) => return Ok(changed),
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(Error::io("open", path, errno)),
-        }
-        for end in path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]) {
-            let folder = &path[..end];
-            if matches!(self.open_at(folder, flags), Err(Errno::NOENT)) {
-                let (above, name) = self.parent(folder)?;
-                self.ops.act(Op::Folder, "make the folder", folder, || {
-                    rustix::fs::mkdirat(&above, name, 0o755.into())?;
-                    // Whatever the caller's umask is.
-                    rustix::fs::chmodat(&above, name, 0o755.into(), AtFlags::empty())
-                })?;
-                changed.push(split(folder)?.0.to_owned());
-            }
-        }
-        Ok(changed)
     }
 
     /// Makes one folder with mode and owner, those above it as usual. One that is there stays as it is.
@@ -183,10 +155,9 @@ impl Root {
         if self.kind(path)?.is_some() {
             return Ok(());
         }
-        let ids = Owners::of(self)?.ids(path, user, group)?;
+        let ids = Owners::of(self).ids(path, user, group)?;
         let (folder, name) = split(path)?;
-        self.make_folders(folder)?;
-        let (parent, _) = self.parent(path)?;
+        let parent = self.folder(folder, &mut Vec::new())?;
         let temporary = write::temporary(name);
         self.ops.act(Op::Folder, "make the folder", path, || {
             match rustix::fs::unlinkat(&parent, &temporary, AtFlags::REMOVEDIR) {
@@ -241,8 +212,7 @@ impl Root {
     /// The folder that a path lies in, open, and the last name of the path.
     pub(crate) fn parent<'p>(&self, path: &'p str) -> Result<(OwnedFd, &'p str), Error> {
         let (folder, name) = split(path)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = self.open_at(folder, flags).map_err(|errno| Error::io("open", shown(folder), errno))?;
+        let fd = self.open_at(folder, FOLDER).map_err(|errno| Error::io("open", shown(folder), errno))?;
         Ok((fd, name))
     }
 

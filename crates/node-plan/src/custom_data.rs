@@ -1,6 +1,6 @@
 //! Custom data found on a disk: that it is there, how long it is and its hash. The bytes stay with whoever read them.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -87,10 +87,7 @@ impl CustomData {
 
 /// SHA-256 in hexadecimal digits.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    kiln_api::canonical::hex(&Sha256::digest(bytes))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{enable, late};
 /// Answers what a plan to a desired state asks. `manifest` is what the generation before remembers.
 pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Result<Observed, kiln_host::Error> {
     let questions = Questions::of(desired, manifest.as_ref());
-    let owners = Owners::of(root)?;
+    let owners = Owners::of(root);
     let mut observed = Observed { host_name: root.host_name()?, manifest, ..Observed::default() };
     let wanted: BTreeMap<String, &Artifact> = desired
         .files
@@ -45,10 +45,11 @@ pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Re
         let mountinfo = text(root, "/proc/self/mountinfo")?;
         observed.root_grown = late::is_root_grown(&mountinfo);
         observed.mounts = mounts(&mountinfo);
-        observed.command_line = Some(text(root, "/proc/cmdline")?).filter(|line| !line.is_empty());
     } else {
         pretend(desired, &mut observed);
     }
+    // A folder has no kernel, unless somebody says what it runs with.
+    observed.command_line = Some(text(root, "/proc/cmdline")?).filter(|line| !line.is_empty());
     Ok(observed)
 }
 
@@ -72,7 +73,7 @@ fn pretend(desired: &Desired, observed: &mut Observed) {
     observed.root_grown = true;
 }
 
-fn seen(root: &Root, owners: &Owners, path: &str, wanted: Option<&Artifact>) -> Result<Seen, kiln_host::Error> {
+fn seen(root: &Root, owners: &Owners<'_>, path: &str, wanted: Option<&Artifact>) -> Result<Seen, kiln_host::Error> {
     Ok(match root.look(path)? {
         Found::File { sha256, mode, uid, gid } => {
             // An owner has as many names as files give it; the one that is asked for is the one to compare with.

@@ -1,18 +1,18 @@
 //! What is there, without changing it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::fs::File;
-use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{OFlags, fstat};
+use kiln_api::canonical::hex;
+use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 use crate::owners::Owners;
+use crate::root::read::pieces;
 use crate::root::write::{Placed, What};
-use crate::root::{Kind, Root};
+use crate::root::{Kind, Root, split};
 
 /// What stands at a path. Links are not followed: who wants a file there wants no link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +39,11 @@ pub enum Found {
     Absent,
 }
 
-/// Mode, owner and group.
-type Attributes = (u32, u32, u32);
+/// A file that is open, or what stands there instead.
+enum Opened {
+    File(OwnedFd, Stat),
+    Other(Found),
+}
 
 /// Size and use of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,27 +72,19 @@ impl Root {
 
     /// What stands at a path.
     pub fn look(&self, path: &str) -> Result<Found, Error> {
-        let Some((mut file, found)) = self.open_file(path)? else { return self.no_file(path) };
+        let (file, stat) = match self.open_file(path)? {
+            Opened::File(file, stat) => (file, stat),
+            Opened::Other(found) => return Ok(found),
+        };
         let mut hash = Sha256::new();
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            match file.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => hash.update(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::io("read", path, error)),
-            }
-        }
-        let sha256 = hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
-        Ok(Found::File { sha256, mode: found.0, uid: found.1, gid: found.2 })
+        pieces(&file, &stat, u64::MAX, |piece| hash.update(piece)).map_err(|errno| Error::io("read", path, errno))?;
+        let sha256 = hex(&hash.finalize());
+        Ok(Found::File { sha256, mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid })
     }
 
     /// Which of the files are not there just so: bytes, mode and owner. Secrets are compared without being hashed.
     pub fn differing<'a, 'p>(&self, files: &'a [Placed<'p>]) -> Result<Vec<&'a Placed<'p>>, Error> {
-        let owners = Owners::of(self)?;
+        let owners = Owners::of(self);
         let mut differ = Vec::new();
         for file in files {
             if !self.is_so(file, &owners)? {
@@ -99,30 +94,39 @@ impl Root {
         Ok(differ)
     }
 
-    fn is_so(&self, file: &Placed<'_>, owners: &Owners) -> Result<bool, Error> {
+    fn is_so(&self, file: &Placed<'_>, owners: &Owners<'_>) -> Result<bool, Error> {
         let bytes = match file.what {
             What::Link(target) => return Ok(self.read_link(file.path)?.as_deref() == Some(target)),
             What::Bytes(bytes) => bytes,
         };
         let ids = owners.ids(file.path, file.user, file.group)?;
-        match self.open_file(file.path)? {
-            Some((open, found)) => Ok(found == (file.mode, ids.uid, ids.gid) && same_bytes(open, bytes, file.path)?),
-            None => Ok(false),
+        let Opened::File(open, stat) = self.open_file(file.path)? else { return Ok(false) };
+        let is_like = (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid) == (file.mode, ids.uid, ids.gid)
+            && u64::try_from(stat.st_size).is_ok_and(|size| size == bytes.len() as u64);
+        if !is_like {
+            return Ok(false);
         }
+        let mut there = Vec::with_capacity(bytes.len());
+        pieces(&open, &stat, u64::MAX, |piece| there.extend_from_slice(piece))
+            .map_err(|errno| Error::io("read", file.path, errno))?;
+        Ok(there == bytes)
     }
 
-    fn open_file(&self, path: &str) -> Result<Option<(File, Attributes)>, Error> {
-        let Some((parent, name)) = self.parent_if_there(path)? else { return Ok(None) };
+    fn open_file(&self, path: &str) -> Result<Opened, Error> {
+        split(path)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = match rustix::fs::openat(&parent, name, flags, rustix::fs::Mode::empty()) {
+        let file = match self.open_at(path, flags) {
             Ok(file) => file,
-            // A link, a socket, a device without a driver, nothing.
-            Err(Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Opened::Other(Found::Absent)),
+            // A link, a socket, a device without a driver.
+            Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return self.no_file(path).map(Opened::Other),
             Err(errno) => return Err(Error::io("read", path, errno)),
         };
         let stat = fstat(&file).map_err(|errno| Error::io("look at", path, errno))?;
-        let is_file = Kind::of(&stat) == Kind::File;
-        Ok(is_file.then(|| (File::from(file), (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid))))
+        Ok(match Kind::of(&stat) {
+            Kind::File => Opened::File(file, stat),
+            kind => Opened::Other(Found::Other(kind)),
+        })
     }
 
     fn no_file(&self, path: &str) -> Result<Found, Error> {
@@ -132,11 +136,4 @@ impl Root {
             Some(kind) => Ok(Found::Other(kind)),
         }
     }
-}
-
-fn same_bytes(file: File, wanted: &[u8], path: &str) -> Result<bool, Error> {
-    let mut bytes = Vec::with_capacity(wanted.len() + 1);
-    let longer = wanted.len() as u64 + 1;
-    file.take(longer).read_to_end(&mut bytes).map_err(|source| Error::io("read", path, source))?;
-    Ok(bytes == wanted)
 }

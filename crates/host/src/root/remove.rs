@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, statat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, Stat, statat};
 use rustix::io::Errno;
 
 use crate::error::Error;
@@ -68,7 +68,7 @@ impl Root {
     }
 
     fn empty(&self, folder: &OwnedFd, path: &str, device: u64) -> Result<bool, Error> {
-        let names = tree::names(folder, path)?;
+        let names = tree::names(Dir::read_from(folder), path)?;
         for name in &names {
             let inner = format!("{path}/{name}");
             if let Some(stat) = stat_of(folder, name, &inner)? {

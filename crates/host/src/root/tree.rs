@@ -1,6 +1,6 @@
 //! Folders: their names, patterns over them, and where other file systems begin.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 
 use rustix::fs::{Dir, OFlags};
 use rustix::io::Errno;
@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use crate::error::Error;
 use crate::root::Root;
 
-/// The names in an open folder, sorted.
-pub(crate) fn names(folder: impl AsFd, path: &str) -> Result<Vec<String>, Error> {
+/// The names in a folder, sorted.
+pub(crate) fn names(folder: Result<Dir, Errno>, path: &str) -> Result<Vec<String>, Error> {
     let failed = |errno| Error::io("list", path, errno);
     let mut names = Vec::new();
-    for entry in Dir::read_from(folder).map_err(failed)? {
+    for entry in folder.map_err(failed)? {
         let entry = entry.map_err(failed)?;
         match entry.file_name().to_str() {
             Ok("." | "..") => {}

@@ -1,16 +1,18 @@
 //! Writing files as a set: all are prepared, all are made durable, all are renamed. What cannot be prepared changes nothing.
 
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 use kiln_node_plan::{Artifact, Content};
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, StatxAttributes, StatxFlags, Uid};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::ops::Op;
 use crate::owners::Owners;
-use crate::root::{Root, shown, split};
+use crate::root::folders::Folders;
+use crate::root::{Root, split};
 
 /// When a change is to be on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,24 +88,20 @@ impl std::fmt::Debug for Placed<'_> {
 /// A file that is prepared beside its place.
 struct Staged<'p> {
     file: Placed<'p>,
-    parent: OwnedFd,
+    parent: Rc<OwnedFd>,
     name: &'p str,
     temporary: String,
     /// None for a link.
     open: Option<OwnedFd>,
-    /// Something is mounted over the file: it cannot be renamed over, only written.
-    mounted: bool,
 }
 
 impl Root {
     /// Writes files as a set. On an error before the first rename nothing has changed; the last phase replaces one name after the other,
     /// each wholly. Whoever needs all or nothing writes a [generation](crate::Generations).
     pub fn write_all(&self, files: &[Placed<'_>], durability: Durability) -> Result<(), Error> {
-        let owners = Owners::of(self)?;
-        let mut folders = BTreeSet::new();
+        let mut folders = Folders::of(self);
         let mut staged = Vec::with_capacity(files.len());
-        let prepared = self.prepare(files, &owners, &mut folders, &mut staged, durability);
-        if let Err(error) = prepared {
+        if let Err(error) = self.prepare(files, &mut folders, &mut staged, durability) {
             self.abandon(&staged);
             return Err(error);
         }
@@ -112,40 +110,27 @@ impl Root {
                 self.abandon(&staged[done..]);
                 return Err(error);
             }
-            folders.insert(split(file.file.path)?.0.to_owned());
         }
-        for folder in folders {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            if durability == Durability::Now {
-                let open = self.open_at(&folder, flags).map_err(|errno| Error::io("open", shown(&folder), errno))?;
-                self.sync_folder(&open, &folder, durability)?;
-            }
-        }
-        Ok(())
+        folders.sync(durability, |_| true)
     }
 
     /// Points a link at a target, in one step. This is what commits a generation.
     pub fn flip(&self, link: &str, target: &str, durability: Durability) -> Result<(), Error> {
         let (folder, name) = split(link)?;
-        let made = self.make_folders(folder)?;
-        let (parent, _) = self.parent(link)?;
+        let mut folders = Folders::of(self);
+        let parent = folders.open(folder)?;
         let temporary = temporary(name);
-        self.clear(&parent, &temporary, link)?;
-        self.ops.act(Op::Link, "make the link", link, || rustix::fs::symlinkat(target, &parent, &temporary))?;
+        self.in_place_of_left(&parent, &temporary, link, || {
+            self.ops.act(Op::Link, "make the link", link, || rustix::fs::symlinkat(target, &parent, &temporary))
+        })?;
         self.ops.act(Op::Rename, "replace", link, || rustix::fs::renameat(&parent, &temporary, &parent, name))?;
-        self.sync_folder(&parent, folder, durability)?;
-        for folder in made {
-            let open = self.parent(&format!("{folder}/x"))?.0;
-            self.sync_folder(&open, &folder, durability)?;
-        }
-        Ok(())
+        folders.sync(durability, |_| true)
     }
 
     fn prepare<'p>(
         &self,
         files: &[Placed<'p>],
-        owners: &Owners,
-        folders: &mut BTreeSet<String>,
+        folders: &mut Folders<'_>,
         staged: &mut Vec<Staged<'p>>,
         durability: Durability,
     ) -> Result<(), Error> {
@@ -155,20 +140,18 @@ impl Root {
                 return Err(Error::Path { path: file.path.to_owned(), why: "it is to be written twice" });
             }
         }
+        let owners = Owners::of(self);
         for file in files {
             let (folder, name) = split(file.path)?;
-            folders.extend(self.make_folders(folder)?);
-            let (parent, _) = self.parent(file.path)?;
-            let temporary = temporary(name);
-            self.clear(&parent, &temporary, file.path)?;
-            let mounted = is_mounted(&parent, name, file.path)?;
-            staged.push(Staged { file: *file, parent, name, temporary, open: None, mounted });
-            if let Some(last) = staged.last_mut() {
-                last.open = self.make(&last.parent, &last.temporary, file, owners)?;
+            let parent = folders.open(folder)?;
+            staged.push(Staged { file: *file, parent, name, temporary: temporary(name), open: None });
+            if let Some(Staged { parent, temporary, open, .. }) = staged.last_mut() {
+                *open = self
+                    .in_place_of_left(parent, temporary, file.path, || self.make(parent, temporary, file, &owners))?;
             }
         }
         if durability == Durability::Now {
-            for file in staged.iter().filter(|file| !file.mounted) {
+            for file in staged.iter() {
                 if let Some(open) = &file.open {
                     self.ops.act(Op::Sync, "sync", file.file.path, || rustix::fs::fsync(open))?;
                 }
@@ -177,14 +160,31 @@ impl Root {
         Ok(())
     }
 
-    /// Makes a file, or a link, under a name that is free. Nobody else can read the file until all of it is there: bytes, then owner, then
-    /// mode, since a change of owner drops set-user-id bits.
+    /// Makes something under the name of a file in preparation. What a writer left there that was killed goes first.
+    fn in_place_of_left<T>(
+        &self,
+        parent: &OwnedFd,
+        name: &str,
+        path: &str,
+        make: impl Fn() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        match make() {
+            Err(error) if error.errno() == Some(Errno::EXIST) => {
+                self.clear(parent, name, path)?;
+                make()
+            }
+            done => done,
+        }
+    }
+
+    /// Makes a file, or a link, under a name that is free. Nobody reads the file until all of it is there who may not read it then: bytes,
+    /// then owner, then mode, since a change of owner drops set-user-id bits.
     pub(crate) fn make(
         &self,
         parent: &OwnedFd,
         name: &str,
         file: &Placed<'_>,
-        owners: &Owners,
+        owners: &Owners<'_>,
     ) -> Result<Option<OwnedFd>, Error> {
         let path = file.path;
         let bytes = match file.what {
@@ -194,40 +194,45 @@ impl Root {
                 return Ok(None);
             }
         };
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open =
-            self.ops.act(Op::Create, "create", path, || rustix::fs::openat(parent, name, flags, 0o600.into()))?;
-        self.pour(&open, bytes, path)?;
         let ids = owners.ids(path, file.user, file.group)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let is_public = file.mode & 0o004 != 0;
+        let mode = if is_public { file.mode & 0o755 } else { 0o600 };
+        let open = self.ops.act(Op::Create, "create", path, || rustix::fs::openat(parent, name, flags, mode.into()))?;
+        self.pour(&open, bytes, path)?;
         self.ops.act(Op::Attributes, "set owner and mode of", path, || {
             let stat = rustix::fs::fstat(&open)?;
             if (stat.st_uid, stat.st_gid) != (ids.uid, ids.gid) {
                 rustix::fs::fchown(&open, Some(Uid::from_raw(ids.uid)), Some(Gid::from_raw(ids.gid)))?;
+            }
+            if stat.st_mode & 0o7777 == file.mode {
+                return Ok(());
             }
             rustix::fs::fchmod(&open, Mode::from_raw_mode(file.mode))
         })?;
         Ok(Some(open))
     }
 
-    /// Writes bytes, in two halves, so that a test can stop in the middle of a file.
+    /// Writes bytes. Counts as two, so that a test can stop in the middle of a file.
     fn pour(&self, open: &OwnedFd, bytes: &[u8], path: &str) -> Result<(), Error> {
-        let (front, back) = bytes.split_at(bytes.len() / 2);
-        for half in [front, back].into_iter().filter(|half| !half.is_empty()) {
-            self.ops.act(Op::Write, "write", path, || write_whole(open, half))?;
+        if bytes.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.ops.begin(Op::Write)?;
+        let stopped = self.ops.begin(Op::Write).err();
+        let written = if stopped.is_some() { &bytes[..bytes.len() / 2] } else { bytes };
+        write_whole(open, written).map_err(|errno| Error::io("write", path, errno))?;
+        stopped.map_or(Ok(()), Err)
     }
 
     fn place(&self, file: &Staged<'_>) -> Result<(), Error> {
-        if !file.mounted {
-            let renamed = self.ops.act(Op::Rename, "replace", file.file.path, || {
-                rustix::fs::renameat(&file.parent, &file.temporary, &file.parent, file.name)
-            });
-            match renamed {
-                // A kernel that does not say beforehand what is mounted says it now.
-                Err(error) if matches!(error.errno(), Some(Errno::BUSY | Errno::XDEV)) => {}
-                done => return done,
-            }
+        let renamed = self.ops.act(Op::Rename, "replace", file.file.path, || {
+            rustix::fs::renameat(&file.parent, &file.temporary, &file.parent, file.name)
+        });
+        match renamed {
+            // Something is mounted over it.
+            Err(error) if matches!(error.errno(), Some(Errno::BUSY | Errno::XDEV)) => {}
+            done => return done,
         }
         self.overwrite(file)?;
         self.clear(&file.parent, &file.temporary, file.file.path)
@@ -265,19 +270,7 @@ impl Root {
     }
 
     fn clear(&self, parent: &OwnedFd, name: &str, path: &str) -> Result<(), Error> {
-        match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => Ok(()),
-            _ => self
-                .ops
-                .act(Op::Remove, "clear the way for", path, || rustix::fs::unlinkat(parent, name, AtFlags::empty())),
-        }
-    }
-
-    pub(crate) fn sync_folder(&self, folder: &OwnedFd, path: &str, durability: Durability) -> Result<(), Error> {
-        match durability {
-            Durability::Now => self.ops.act(Op::Sync, "sync", shown(path), || rustix::fs::fsync(folder)),
-            Durability::Later => Ok(()),
-        }
+        self.ops.act(Op::Remove, "clear the way for", path, || rustix::fs::unlinkat(parent, name, AtFlags::empty()))
     }
 }
 
@@ -285,14 +278,6 @@ impl Root {
 /// a foreign ending, so that no program that reads a whole folder (sysctl.d, certs.d, static pods, sudoers.d) takes it.
 pub(crate) fn temporary(name: &str) -> String {
     format!(".{name}.kiln-new")
-}
-
-fn is_mounted(parent: impl AsFd, name: &str, path: &str) -> Result<bool, Error> {
-    match rustix::fs::statx(parent, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
-        Ok(stat) => Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
-        Err(Errno::NOENT | Errno::NOSYS) => Ok(false),
-        Err(errno) => Err(Error::io("look at", path, errno)),
-    }
 }
 
 fn write_whole(open: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
