@@ -8,6 +8,11 @@ use crate::power::MachineKey;
 /// The one place that there is.
 pub const LOCATION: &str = "local";
 
+/// The resource group that everything here is in, where one is asked for.
+pub const GROUP: &str = "local";
+
+const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
+
 const CAPTURE: &str = "/local/captures/";
 const DISK: &str = "/local/disks/";
 const GALLERY: &str = "/local/galleries/";
@@ -73,6 +78,16 @@ pub(crate) fn source(id: &str) -> Result<ImageSource, Error> {
             Ok(ImageSource::ExactVersion(line(gallery, definition)?, number.parse().map_err(|_| bad())?))
         }
         _ => Err(bad()),
+    }
+}
+
+/// What the node of a machine says as its `spec.providerID`: in Azure's form, as its metadata service answers in Azure's too, so that a pool
+/// finds its nodes by it.
+pub fn provider_id(machine: &MachineKey) -> String {
+    let provider = format!("azure:///subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.Compute");
+    match machine.instance() {
+        Some((pool, instance)) => format!("{provider}/virtualMachineScaleSets/{pool}/virtualMachines/{instance}"),
+        None => format!("{provider}/virtualMachines/{machine}"),
     }
 }
 

@@ -25,6 +25,11 @@ impl MachineKey {
         Self(name.to_string())
     }
 
+    /// The pool and the number of an instance; none for a machine that is of no pool.
+    pub fn instance(&self) -> Option<(&str, &str)> {
+        self.0.rsplit_once('_')
+    }
+
     /// The key as written.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -150,6 +155,8 @@ mod tests {
         }
         let instance = MachineKey::of_instance(&"a".parse().unwrap(), &"3".parse().unwrap());
         assert_eq!(instance.as_str(), "a_3");
+        assert_eq!(instance.instance(), Some(("a", "3")));
+        assert_eq!(MachineKey::of_machine(&"a-3".parse().unwrap()).instance(), None);
         assert!("a_3".parse::<MachineName>().is_err());
     }
 }
