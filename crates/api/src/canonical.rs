@@ -7,9 +7,9 @@ use sha2::{Digest as _, Sha256};
 /// The canonical text: names sorted, no spaces.
 pub fn text(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).expect("documents have text for names");
-    let mut out = String::new();
+    let mut out = Vec::new();
     write(&value, &mut out);
-    out
+    String::from_utf8(out).expect("texts are UTF-8")
 }
 
 /// SHA-256 of the canonical text, in lower-case hexadecimal.
@@ -23,36 +23,41 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-fn write(value: &Value, out: &mut String) {
+fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             // By UTF-16, which differs from UTF-8 beyond the first plane. A map's own order depends on how serde_json was built.
             entries.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
-            out.push('{');
+            out.push(b'{');
             for (index, (name, value)) in entries.into_iter().enumerate() {
                 if index > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
-                write(&Value::from(name.as_str()), out);
-                out.push(':');
+                plain(name, out);
+                out.push(b':');
                 write(value, out);
             }
-            out.push('}');
+            out.push(b'}');
         }
         Value::Array(list) => {
-            out.push('[');
+            out.push(b'[');
             for (index, value) in list.iter().enumerate() {
                 if index > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
                 write(value, out);
             }
-            out.push(']');
+            out.push(b']');
         }
-        Value::Number(number) if number.is_f64() => out.push_str(&float(number.as_f64().unwrap_or_default())),
-        other => out.push_str(&other.to_string()),
+        Value::Number(number) if number.is_f64() => out.extend(float(number.as_f64().unwrap_or_default()).bytes()),
+        other => plain(other, out),
     }
+}
+
+/// What JSON writes in one way only.
+fn plain(value: &impl Serialize, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("memory takes everything");
 }
 
 /// A number as JavaScript writes it.

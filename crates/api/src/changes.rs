@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::describe::{Kind, Shape};
 use crate::effect::Effect;
-use crate::hub::{Metadata, NodeConfig};
+use crate::hub::NodeConfig;
 use crate::spec::Spec;
 
 /// A field that differs.
@@ -25,8 +25,11 @@ pub struct Change {
 
 /// The differences between two documents in what the node is to be.
 pub fn between(from: &NodeConfig, to: &NodeConfig) -> Vec<Change> {
-    let value = |config: &NodeConfig| serde_json::to_value(&config.spec).expect("documents have text for names");
     let mut changes = Vec::new();
+    if from.spec == to.spec {
+        return changes;
+    }
+    let value = |config: &NodeConfig| serde_json::to_value(&config.spec).expect("documents have text for names");
     object("spec", Some(&value(from)), Some(&value(to)), &Spec::shape(), &mut changes);
     changes
 }
@@ -37,12 +40,7 @@ pub fn highest(changes: &[Change]) -> Effect {
 }
 
 fn object(path: &str, from: Option<&Value>, to: Option<&Value>, shape: &Shape, changes: &mut Vec<Change>) {
-    let empty = Map::new();
-    let map = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_else(|| empty.clone());
-    let (from, to) = (map(from), map(to));
-    let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
-    for name in names {
-        let (a, b) = (from.get(name), to.get(name));
+    for (name, a, b) in members(from, to) {
         let path = format!("{path}.{name}");
         match shape.field(name) {
             Some(field) => value(&path, a, b, &field.kind, field.effect, changes),
@@ -50,6 +48,16 @@ fn object(path: &str, from: Option<&Value>, to: Option<&Value>, shape: &Shape, c
             None => leaf(&path, a, b, Effect::None, changes),
         }
     }
+}
+
+/// The names that two objects have, each with what it has in either.
+fn members<'v>(
+    from: Option<&'v Value>,
+    to: Option<&'v Value>,
+) -> impl Iterator<Item = (&'v String, Option<&'v Value>, Option<&'v Value>)> {
+    let (from, to) = (from.and_then(Value::as_object), to.and_then(Value::as_object));
+    let names: BTreeSet<&String> = from.into_iter().chain(to).flat_map(Map::keys).collect();
+    names.into_iter().map(move |name| (name, from.and_then(|map| map.get(name)), to.and_then(|map| map.get(name))))
 }
 
 fn value(
@@ -66,10 +74,8 @@ fn value(
     match kind {
         Kind::Object(shape) => object(path, from, to, &shape(), changes),
         Kind::Map(inner) => {
-            let map = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
-            let (from, to) = (map(from), map(to));
-            for name in from.keys().chain(to.keys()).collect::<BTreeSet<_>>() {
-                value(&format!("{path}[{name}]"), from.get(name), to.get(name), inner, effect, changes);
+            for (name, a, b) in members(from, to) {
+                value(&format!("{path}[{name}]"), a, b, inner, effect, changes);
             }
         }
         Kind::List(inner) => match inner.as_ref() {
@@ -121,38 +127,6 @@ fn keyed(
 fn leaf(path: &str, from: Option<&Value>, to: Option<&Value>, effect: Effect, changes: &mut Vec<Change>) {
     if from != to {
         changes.push(Change { path: path.to_owned(), from: from.cloned(), to: to.cloned(), effect });
-    }
-}
-
-/// The paths of fields that no shape knows.
-pub(crate) fn unknown(document: &Value) -> Vec<String> {
-    let mut paths = Vec::new();
-    for (name, inner) in document.as_object().into_iter().flatten() {
-        match name.as_str() {
-            "apiVersion" | "kind" | "signature" => {}
-            "metadata" => strangers(name, inner, &Metadata::shape(), &mut paths),
-            "spec" => strangers(name, inner, &Spec::shape(), &mut paths),
-            _ => paths.push(name.clone()),
-        }
-    }
-    paths
-}
-
-fn strangers(path: &str, document: &Value, shape: &Shape, paths: &mut Vec<String>) {
-    for (name, inner) in document.as_object().into_iter().flatten() {
-        let path = format!("{path}.{name}");
-        match shape.field(name).map(|field| &field.kind) {
-            None => paths.push(path),
-            Some(Kind::Object(shape)) => strangers(&path, inner, &shape(), paths),
-            Some(Kind::List(element)) => {
-                if let Kind::Object(shape) = element.as_ref() {
-                    for (index, inner) in inner.as_array().into_iter().flatten().enumerate() {
-                        strangers(&format!("{path}[{index}]"), inner, &shape(), paths);
-                    }
-                }
-            }
-            Some(_) => {}
-        }
     }
 }
 

@@ -67,6 +67,11 @@ impl Shape {
 pub trait Describe {
     /// The form.
     fn kind() -> Kind;
+
+    /// The paths of fields in it that this version does not know.
+    fn unknown(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl Describe for String {
@@ -103,11 +108,21 @@ impl<T: Describe> Describe for Option<T> {
     fn kind() -> Kind {
         T::kind()
     }
+
+    fn unknown(&self) -> Vec<String> {
+        self.as_ref().map_or_else(Vec::new, T::unknown)
+    }
 }
 
 impl<T: Describe> Describe for Vec<T> {
     fn kind() -> Kind {
         Kind::List(Box::new(T::kind()))
+    }
+
+    fn unknown(&self) -> Vec<String> {
+        let of =
+            |(index, element): (usize, &T)| element.unknown().into_iter().map(move |path| format!("[{index}].{path}"));
+        self.iter().enumerate().flat_map(of).collect()
     }
 }
 
@@ -115,6 +130,12 @@ impl<T: Describe> Describe for BTreeMap<String, T> {
     fn kind() -> Kind {
         Kind::Map(Box::new(T::kind()))
     }
+}
+
+/// What is unknown in a field, with the field's name before each path.
+pub(crate) fn within(field: &str, value: &impl Describe) -> Vec<String> {
+    let dot = |path: &str| if path.starts_with('[') { "" } else { "." };
+    value.unknown().into_iter().map(|path| format!("{}{}{path}", camel_case(field), dot(&path))).collect()
 }
 
 /// Whether a value is what an absent one would be.
@@ -179,6 +200,12 @@ macro_rules! document {
         impl crate::describe::Describe for $name {
             fn kind() -> crate::describe::Kind {
                 crate::describe::Kind::Object($name::shape)
+            }
+
+            fn unknown(&self) -> Vec<String> {
+                let mut unknown: Vec<String> = self.extra.keys().cloned().collect();
+                $(unknown.extend(crate::describe::within(stringify!($field), &self.$field));)*
+                unknown
             }
         }
     };

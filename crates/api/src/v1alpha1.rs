@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::describe::is_default;
 use crate::hub::{self, Metadata, Signature};
 use crate::spec::Spec;
 
@@ -34,6 +35,34 @@ pub struct NodeConfig {
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: BTreeMap<String, Value>,
+}
+
+/// A document on its way to the wire.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Written<'c> {
+    api_version: &'static str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'c Metadata>,
+    spec: &'c Spec,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<&'c Signature>,
+    #[serde(flatten)]
+    extra: &'c BTreeMap<String, Value>,
+}
+
+impl<'c> Written<'c> {
+    pub(crate) fn of(config: &'c hub::NodeConfig) -> Self {
+        let hub::NodeConfig { metadata, spec, signature, extra } = config;
+        let metadata = Some(metadata).filter(|metadata| !is_default(*metadata));
+        Self { api_version: API_VERSION, kind: KIND, metadata, spec, signature: signature.as_ref(), extra }
+    }
+
+    /// What a signature vouches for.
+    pub(crate) fn unsigned(config: &'c hub::NodeConfig) -> Self {
+        Self { signature: None, ..Self::of(config) }
+    }
 }
 
 impl From<NodeConfig> for hub::NodeConfig {

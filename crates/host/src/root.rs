@@ -8,6 +8,7 @@ mod resolve;
 pub(crate) mod tree;
 pub(crate) mod write;
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -173,11 +174,18 @@ impl Root {
         self.ops.act(Op::Rename, "put in place", path, || rustix::fs::renameat(&parent, &temporary, &parent, name))
     }
 
-    /// Makes everything durable that is on the file system of a path.
-    pub fn sync(&self, path: &str) -> Result<(), Error> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = self.open_at(path, flags).map_err(|errno| Error::io("open", path, errno))?;
-        self.ops.act(Op::SyncAll, "sync the file system of", path, || rustix::fs::syncfs(&file))
+    /// Makes everything durable that is on the file systems of these paths.
+    pub fn sync(&self, paths: &[&str]) -> Result<(), Error> {
+        let mut done = BTreeSet::new();
+        for path in paths {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let file = self.open_at(path, flags).map_err(|errno| Error::io("open", *path, errno))?;
+            let stat = rustix::fs::fstat(&file).map_err(|errno| Error::io("look at", *path, errno))?;
+            if done.insert(stat.st_dev) {
+                self.ops.act(Op::SyncAll, "sync the file system of", path, || rustix::fs::syncfs(&file))?;
+            }
+        }
+        Ok(())
     }
 
     /// Opens what a path stands for, inside the root.

@@ -30,7 +30,7 @@ fn at_first_boot_nothing_waits_for_the_disk() {
     root.write_all(&files, Durability::Later).expect("written");
     root.flip("/current", "b", Durability::Later).expect("flipped");
     assert_eq!(root.counts().fsyncs, 0);
-    root.sync("/").expect("synced");
+    root.sync(&["/"]).expect("synced");
     assert_eq!(root.counts().syncfs, 1);
 }
 

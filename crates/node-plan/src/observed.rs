@@ -112,11 +112,15 @@ pub struct Against<'a> {
 impl Seen {
     /// Whether a file is as it should be.
     pub fn is(&self, artifact: &Artifact, against: Against<'_>) -> bool {
-        let attributes = match self {
+        self.is_like(artifact) && self.holds(artifact, against)
+    }
+
+    /// Whether a file has the permissions and the owner that it should have.
+    pub fn is_like(&self, artifact: &Artifact) -> bool {
+        match self {
             Self::File { mode, owner, .. } => mode & 0o7777 == artifact.mode && *owner == artifact.owner,
             _ => true,
-        };
-        attributes && self.holds(artifact, against)
+        }
     }
 
     /// Whether a file has the content that it should have.

@@ -125,12 +125,12 @@ impl Way {
             Step::Put(file) => root.write_all(&[Placed::from(file)], durability)?,
             Step::PutBack { path, before } => put_back(root, path, before, durability)?,
             Step::Edit { path, text } => edit(root, path, text, durability)?,
-            Step::Set(setting) => match root.kernel_setting(&setting.path)? {
-                None if setting.optional => {
+            Step::Set(setting) => match root.set_kernel(&setting.path, &setting.value) {
+                Err(error) if error.is_not_found() && setting.optional => {
                     node.journal.warn(format!("the kernel has no setting `{}` yet", setting.path));
                 }
-                None => return Err(ActError::NoSetting(setting.path.clone())),
-                Some(_) => root.set_kernel(&setting.path, &setting.value)?,
+                Err(error) if error.is_not_found() => return Err(ActError::NoSetting(setting.path.clone())),
+                done => done?,
             },
             Step::HostName { name } => {
                 let line = format!("{name}\n");

@@ -3,7 +3,7 @@
 
 use kiln_guest::{NotFound, Rules, VmId};
 use kiln_host::{Durability, Generations, Lock, Placed, notify, priority};
-use kiln_node_plan::layout::{ETC, LOCK, READY, VM_ID};
+use kiln_node_plan::layout::{LOCK, READY, VM_ID};
 use kiln_node_plan::{Generation, Return, State, Step};
 
 use crate::act::ActError;
@@ -129,11 +129,7 @@ fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBoot
     }
     open(node)?;
     // From here on the kubelet starts; what follows is for the next time.
-    let kept = (|| {
-        node.root.sync(ETC)?;
-        store::save_with_owner(&node.root, &state, id)
-    })();
-    if let Err(error) = kept {
+    if let Err(error) = store::settle(&node.root, id) {
         node.journal.warn(format!("the next start is a first boot again: {error}"));
     }
     platform.note_image(node, id);

@@ -79,7 +79,7 @@ pub fn settle(node: &Node) -> Result<BootRecord, IdentityError> {
             node.journal.step("reset the identity", || reset::reset(node, donor, id))?;
             // Where nobody configures the node after us, nobody else records it.
             if let Some(id) = id.filter(|_| !enable::starts(&node.root, CONFIG_UNIT).unwrap_or(true)) {
-                node.root.sync("/")?;
+                node.root.sync(&["/"])?;
                 let line = format!("{id}\n");
                 node.root.write_all(&[Placed::new(VM_ID, line.as_bytes(), 0o644)], Durability::Now)?;
             }

@@ -102,8 +102,10 @@ impl Journal {
     fn line(&self, level: Level, line: &str) {
         let Some(levels) = self.levels else { return };
         let prefix = if levels { format!("<{}>", level as u8) } else { String::new() };
+        // In one piece: standard error has no memory, and each piece is a call.
+        let text = format!("{prefix}{}\n", line.replace('\n', " "));
         // A journal that cannot be written to is no reason to leave a node without its kubelet.
-        let _ = writeln!(std::io::stderr().lock(), "{prefix}{}", line.replace('\n', " "));
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 }
 

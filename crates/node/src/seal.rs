@@ -110,7 +110,7 @@ pub fn seal(node: &Node) -> Result<(), NotSealed> {
     identity::neutralise(root)?;
     root.remove(CURRENT, Durability::Later)?;
     root.remove_tree(GENERATIONS)?;
-    root.sync("/")?;
+    root.sync(&["/"])?;
     root.remove(VM_ID, Durability::Now)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use kiln_api::NodeConfig;
 use kiln_guest::VmId;
 use kiln_host::{Durability, Generations, Placed, Root};
-use kiln_node_plan::layout::{CURRENT, DOCUMENT, STATE, VM_ID};
+use kiln_node_plan::layout::{CURRENT, DOCUMENT, ETC, STATE, VM_ID};
 use kiln_node_plan::{Generation, State};
 
 /// Only root reads these: they say where a document came from.
@@ -48,9 +48,9 @@ pub fn save(root: &Root, state: &State, durability: Durability) -> Result<(), ki
     root.write_all(&[Placed::new(STATE, &bytes(state), MODE)], durability)
 }
 
-/// Writes what the node remembers, and then whose disk this is: what is cut off between the two is a first boot again.
-pub fn save_with_owner(root: &Root, state: &State, id: Option<&VmId>) -> Result<(), kiln_host::Error> {
-    save(root, state, Durability::Now)?;
+/// Makes everything durable that a first boot wrote, and then says whose disk this is: what is cut off before that is a first boot again.
+pub fn settle(root: &Root, id: Option<&VmId>) -> Result<(), kiln_host::Error> {
+    root.sync(&[ETC, STATE])?;
     match id {
         Some(id) => {
             let line = format!("{id}\n");
@@ -62,8 +62,24 @@ pub fn save_with_owner(root: &Root, state: &State, id: Option<&VmId>) -> Result<
 
 /// The document of a generation; none where its folder is gone or holds another thing.
 pub fn document(root: &Root, folder: &str) -> Result<Option<NodeConfig>, kiln_host::Error> {
-    let bytes = root.read_if_there(&format!("{}/{DOCUMENT}", Generations::folder(folder)))?;
-    Ok(bytes.and_then(|bytes| NodeConfig::parse(&bytes).ok()))
+    Ok(text(root, folder)?.and_then(|bytes| NodeConfig::parse(&bytes).ok()))
+}
+
+/// The same, with a document at hand that it may well be: the same text is not read again.
+pub fn document_or(
+    root: &Root,
+    folder: &str,
+    likely: &NodeConfig,
+    its_text: Option<&str>,
+) -> Result<Option<NodeConfig>, kiln_host::Error> {
+    Ok(match text(root, folder)? {
+        Some(bytes) if its_text.is_some_and(|text| text.as_bytes() == bytes) => Some(likely.clone()),
+        bytes => bytes.and_then(|bytes| NodeConfig::parse(&bytes).ok()),
+    })
+}
+
+fn text(root: &Root, folder: &str) -> Result<Option<Vec<u8>>, kiln_host::Error> {
+    root.read_if_there(&format!("{}/{DOCUMENT}", Generations::folder(folder)))
 }
 
 fn bytes(state: &State) -> Vec<u8> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kiln_api::NodeConfig;
 use kiln_host::Generations;
-use kiln_node_plan::layout::{CREDENTIAL, MANIFEST};
+use kiln_node_plan::layout::{CREDENTIAL, DOCUMENT, MANIFEST};
 use kiln_node_plan::{Block, Desired, Manifest, Plan, SecretBytes, State, Step, Unfit};
 
 use crate::facts::{self, FactsError};
@@ -59,7 +59,6 @@ impl Way {
     pub fn to(node: &Node, state: &State, wanted: &NodeConfig, folder: &str, pace: Pace) -> Result<Self, NoWay> {
         let root = &node.root;
         let link = Generations::of(root).current()?;
-        let in_force = link.as_deref().map(|name| store::document(root, name)).transpose()?.flatten();
         let manifest = remembered(node, state, link.as_deref())?;
         let kept = match &link {
             Some(name) => root.read_if_there(&format!("{}/{CREDENTIAL}", Generations::folder(name)))?,
@@ -69,6 +68,10 @@ impl Way {
         let kept = kept.filter(|_| pace != Pace::FirstBoot).map(SecretBytes::new);
         let facts = facts::gather(node, &wanted.spec.credential_from, kept, pace == Pace::FirstBoot)?;
         let desired = Desired::of(wanted, &facts)?;
+        let in_force = match &link {
+            Some(name) => store::document_or(root, name, wanted, desired.text(DOCUMENT))?,
+            None => None,
+        };
         let mut observed = observe(root, &desired, manifest)?;
         if in_force.as_ref() == Some(wanted) {
             // A setting that the kernel did not have when the document came was said then; it is no work of today.

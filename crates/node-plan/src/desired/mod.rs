@@ -132,9 +132,7 @@ pub struct Unfit(pub Vec<Violation>);
 impl Desired {
     /// What a document asks for.
     pub fn of(config: &NodeConfig, facts: &Facts) -> Result<Self, Unfit> {
-        if let Err(invalid) = config.check() {
-            return Err(Unfit(invalid.0));
-        }
+        config.check_values().map_err(|invalid| Unfit(invalid.0))?;
         let mut draft = Draft::new(config, facts);
         draft.file(Artifact::plain(layout::DOCUMENT, config.to_json()));
         draft.fstab("");

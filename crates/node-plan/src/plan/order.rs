@@ -67,9 +67,10 @@ impl Work {
             let last = manifest.and_then(|manifest| manifest.files.get(&file.path)?.as_deref());
             let against = Against { last, joined: desired.joined };
             let seen = observed.seen(&current(&file.path));
-            self.generation |= !seen.is(file, against);
+            let holds = seen.holds(file, against);
+            self.generation |= !(holds && seen.is_like(file));
             let unread = desired.joined && matches!(file.content, Content::Secret(_));
-            if !unread && !seen.holds(file, against) {
+            if !unread && !holds {
                 hear(&mut self.affected, &file.affects);
             }
         }
