@@ -1,5 +1,8 @@
-//! `cargo xtask bench node`: what kilnd costs a node, in counts that do not depend on who else is at work: processes, system calls,
-//! synchronisations, bytes. Instructions are counted by `bench boot`, in a machine whose clock they are.
+//! `cargo xtask bench node`: what kilnd costs a node, in figures that do not depend on who else is at work: processes, system calls,
+//! synchronisations, bytes, and the least processor time of many runs. Instructions are counted by `bench boot`, in a machine whose clock
+//! they are.
+
+mod time;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -53,38 +56,68 @@ pub fn measure(kilnd: &Path, units: &Path, strace: &[String], work: &Path) -> Re
     let size = fs::metadata(kilnd).map_err(Error::file(kilnd))?.len();
     let mut figures = vec![figure("size of the program, bytes", size, Some(5 << 20))];
 
-    node.fresh()?;
-    let first = node.traced(&["boot"])?;
+    let root = node.fresh("root", Medium::WithId)?;
+    let first = node.traced(&root, &["boot"])?;
     figures.push(figure("first boot: child processes", first.children, Some(0)));
     figures.push(figure("first boot: synchronisations before kubelet may start", first.synced_before_ready, Some(4)));
     figures.push(figure("first boot: system calls", first.all, None));
     figures.push(figure("first boot: reloads of the service manager", reloads(kilnd, units)?, Some(0)));
-    figures.push(figure("first boot: processor time, µs", node.processor_time(&["boot"], true)?, Some(5_000)));
+    let time = node.first_boots(Medium::WithId)?;
+    figures.push(figure("first boot: processor time, µs (1)", micros(time), Some(5_000)));
+    figures.push(figure("first boot: of all runs in the kernel, %", time.in_kernel, None));
+    let time = node.first_boots(Medium::WithoutId)?;
+    figures.push(figure("first boot without a question after it: processor time, µs (2)", micros(time), None));
 
     let document = work.join("document.json");
     fs::write(&document, DOCUMENT).map_err(Error::file(&document))?;
     let apply = ["apply", "--config", &document.display().to_string()].map(str::to_owned);
     let apply: Vec<&str> = apply.iter().map(String::as_str).collect();
-    let nothing = node.traced(&apply)?;
+    let nothing = node.traced(&root, &apply)?;
     figures.push(figure("nothing to do: calls that write", nothing.written, Some(0)));
     figures.push(figure("nothing to do: system calls", nothing.all, None));
-    figures.push(figure("nothing to do: processor time, µs", node.processor_time(&apply, false)?, Some(2_000)));
-    figures.push(figure("watch: memory at its highest, KiB", node.watching()?, Some(8 << 10)));
+    let time = time::measure((0..time::RUNS).map(|_| node.command(&root, &apply)))?;
+    figures.push(figure("nothing to do: processor time, µs (3)", micros(time), Some(2_000)));
+    figures.push(figure("nothing to do: of all runs in the kernel, %", time.in_kernel, None));
+    figures.push(figure("watch: memory at its highest, KiB", node.watching(&root)?, Some(8 << 10)));
     Ok(figures)
 }
 
-/// A table, and whether every budget holds.
+/// What is inside a figure.
+const INSIDE: &str = "\
+Processor time is the least of 40 runs, in the program and in the kernel for it, from exec to the end of the process.
+(1) The document, the machine's name and its first account come from the medium. The gate opens, everything is made durable, and the
+    metadata service is asked once for the version of the image: a port that nobody listens on.
+(2) The same on a machine that has no id: it is not written down, and nobody is asked.
+(3) `apply` of the document in force: everything that it says is looked at.
+";
+
+fn micros(time: time::Time) -> u64 {
+    u64::try_from(time.least.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A table, what is inside, and whether every budget holds.
 pub fn table(figures: &[Figure]) -> (String, bool) {
-    let mut text = format!("{:<56} {:>12} {:>12}\n", "kilnd", "counted", "budget");
+    let mut text = format!("{:<64} {:>9} {:>9}\n", "kilnd", "counted", "budget");
     let mut well = true;
-    for figure in figures {
-        let budget = figure.budget.map_or_else(|| "-".to_owned(), |budget| budget.to_string());
-        let held = figure.budget.is_none_or(|budget| figure.value <= budget);
-        well &= held;
-        let broken = if held { "" } else { "  BROKEN" };
-        let _ = writeln!(text, "{:<56} {:>12} {:>12}{broken}", figure.name, figure.value, budget);
+    for Figure { name, value, budget } in figures {
+        let (budget, verdict) = match budget {
+            Some(budget) if value <= budget => (budget.to_string(), "  holds"),
+            Some(budget) => (budget.to_string(), "  OVER"),
+            None => ("-".to_owned(), ""),
+        };
+        well &= verdict != "  OVER";
+        let _ = writeln!(text, "{name:<64} {value:>9} {budget:>9}{verdict}");
     }
-    (text, well)
+    (format!("{text}\n{INSIDE}"), well)
+}
+
+/// What a machine that has never been started finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Medium {
+    /// A medium, and an id of its own.
+    WithId,
+    /// A medium alone.
+    WithoutId,
 }
 
 struct Node<'a> {
@@ -94,13 +127,9 @@ struct Node<'a> {
 }
 
 impl Node<'_> {
-    fn root(&self) -> PathBuf {
-        self.work.join("root")
-    }
-
-    /// A machine that has never been started.
-    fn fresh(&self) -> Result<(), Error> {
-        let root = self.root();
+    /// A machine that has never been started, in a folder of this name.
+    fn fresh(&self, name: &str, medium: Medium) -> Result<PathBuf, Error> {
+        let root = self.work.join(name);
         if root.exists() {
             fs::remove_dir_all(&root).map_err(Error::file(&root))?;
         }
@@ -111,64 +140,46 @@ impl Node<'_> {
             text("/etc/group", "root:x:0:\n"),
             text("/etc/shadow", "root:*:19000:0:99999:7:::\n"),
             text("/etc/hostname", "localhost\n"),
-            text("/dmi/product_uuid", "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02\n"),
             text("/cd/ovf-env.xml", &ovf_env()),
         ];
-        items.extend(SETTINGS.iter().map(|path| text(path, "0\n")));
-        tree::place(&root, &items)
-    }
-
-    fn arguments(&self, words: &[&str]) -> Vec<String> {
-        let root = self.root();
-        let below = |name: &str| root.join(name).display().to_string();
-        let mut arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        for (option, value) in [
-            ("--root", root.display().to_string()),
-            ("--dmi", below("dmi")),
-            ("--cd", below("cd")),
-            ("--credentials", below("credentials")),
-            // Nobody listens there: what is counted asks nobody.
-            ("--imds", "http://127.0.0.1:9".to_owned()),
-            ("--wire-server", "http://127.0.0.1:9".to_owned()),
-        ] {
-            arguments.extend([option.to_owned(), value]);
+        if medium == Medium::WithId {
+            items.push(text("/dmi/product_uuid", "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02\n"));
         }
-        arguments
+        items.extend(SETTINGS.iter().map(|path| text(path, "0\n")));
+        tree::place(&root, &items)?;
+        Ok(root)
     }
 
-    fn traced(&self, words: &[&str]) -> Result<Calls, Error> {
+    /// The time of first boots, each of a machine of its own.
+    fn first_boots(&self, medium: Medium) -> Result<time::Time, Error> {
+        let roots =
+            (0..time::RUNS).map(|run| self.fresh(&format!("first-{run}"), medium)).collect::<Result<Vec<_>, _>>()?;
+        let time = time::measure(roots.iter().map(|root| self.command(root, &["boot"])));
+        for root in &roots {
+            fs::remove_dir_all(root).map_err(Error::file(root))?;
+        }
+        time
+    }
+
+    fn command(&self, root: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new(self.kilnd);
+        command.args(arguments(root, words));
+        command
+    }
+
+    fn traced(&self, root: &Path, words: &[&str]) -> Result<Calls, Error> {
         let trace = self.work.join("trace");
         let mut command = Command::new(&self.strace[0]);
         command.args(&self.strace[1..]).args(["-f", "-qq", "-s", "200", "-o"]).arg(&trace);
-        finished(command.arg(self.kilnd).args(self.arguments(words)))?;
+        finished(command.arg(self.kilnd).args(arguments(root, words)))?;
         let text = fs::read_to_string(&trace).map_err(Error::file(&trace))?;
         Ok(count(&text))
     }
 
-    /// The middle of eleven, in µs. The clock of a process has a coarse hand: each is a sum of ten.
-    fn processor_time(&self, words: &[&str], is_first: bool) -> Result<u64, Error> {
-        let mut middle = Vec::new();
-        for _ in 0..11 {
-            let mut ticks = 0;
-            for _ in 0..10 {
-                if is_first {
-                    self.fresh()?;
-                }
-                let before = children_ticks();
-                finished(Command::new(self.kilnd).args(self.arguments(words)))?;
-                ticks += children_ticks() - before;
-            }
-            // A tick is a hundredth of a second; ten runs.
-            middle.push(ticks * 1_000);
-        }
-        middle.sort_unstable();
-        Ok(middle[middle.len() / 2])
-    }
-
     /// The most memory that the daemon had after two seconds of watching.
-    fn watching(&self) -> Result<u64, Error> {
-        let mut command = Command::new(self.kilnd);
-        command.args(self.arguments(&["watch"])).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    fn watching(&self, root: &Path) -> Result<u64, Error> {
+        let mut command = self.command(root, &["watch"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let failed = |source| Error::Command { line: "kilnd watch".to_owned(), source };
         let mut child = Ended(command.spawn().map_err(failed)?);
         thread::sleep(Duration::from_secs(2));
@@ -182,6 +193,23 @@ impl Node<'_> {
             _ => Err(Error::Part("kilnd watch did not stay".to_owned())),
         }
     }
+}
+
+fn arguments(root: &Path, words: &[&str]) -> Vec<String> {
+    let below = |name: &str| root.join(name).display().to_string();
+    let mut arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    for (option, value) in [
+        ("--root", root.display().to_string()),
+        ("--dmi", below("dmi")),
+        ("--cd", below("cd")),
+        ("--credentials", below("credentials")),
+        // Nobody listens there: what is counted asks nobody.
+        ("--imds", "http://127.0.0.1:9".to_owned()),
+        ("--wire-server", "http://127.0.0.1:9".to_owned()),
+    ] {
+        arguments.extend([option.to_owned(), value]);
+    }
+    arguments
 }
 
 /// How often PID 1 of a real systemd read its units again, from its start until a first boot was over.
@@ -225,15 +253,6 @@ impl Drop for Ended {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Processor time of children that were waited for, in ticks.
-fn children_ticks() -> u64 {
-    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in brackets may hold anything; fields are counted from behind it.
-    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
-    number(13) + number(14)
 }
 
 /// Reads what strace wrote: a process id, a call.
@@ -306,6 +325,6 @@ mod tests {
         let figure = |value, budget| Figure { name: "x", value, budget };
         assert!(table(&[figure(4, Some(4)), figure(9, None)]).1);
         let (text, well) = table(&[figure(5, Some(4))]);
-        assert!(!well && text.contains("BROKEN"), "{text}");
+        assert!(!well && text.contains("OVER") && !text.contains("holds"), "{text}");
     }
 }

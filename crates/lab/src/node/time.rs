@@ -1,0 +1,75 @@
+//! What a program takes of a processor, on a machine where others are at work too.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use wait4::Wait4 as _;
+
+use crate::Error;
+use crate::world::{shown, tail};
+
+/// How often each case runs. Others only ever add to a run (their interrupts, caches that they emptied), so the least of many is what the
+/// program itself takes; of forty at least one is undisturbed even where both processors are busy.
+pub(super) const RUNS: usize = 40;
+
+/// What a program takes of a processor, from its `exec` to its end, with all its threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Time {
+    /// The least of all runs, in the program and in the kernel for it.
+    pub(super) least: Duration,
+    /// How much of all runs was in the kernel, in percent. The kernel samples this: it is no figure of a single run.
+    pub(super) in_kernel: u64,
+}
+
+/// Runs each command once. The roots of first boots are all there before: a file system takes longer to make a file a moment after it
+/// deleted others.
+pub(super) fn measure(commands: impl IntoIterator<Item = Command>) -> Result<Time, Error> {
+    let runs = commands.into_iter().map(|mut command| once(&mut command)).collect::<Result<Vec<_>, _>>()?;
+    Ok(summary(&runs))
+}
+
+/// Time in the program, and in the kernel for it.
+type Run = (Duration, Duration);
+
+fn summary(runs: &[Run]) -> Time {
+    let least = runs.iter().map(|(user, kernel)| *user + *kernel).min().unwrap_or_default();
+    let (user, kernel): (Duration, Duration) =
+        (runs.iter().map(|(user, _)| user).sum(), runs.iter().map(|(_, kernel)| kernel).sum());
+    let all = (user + kernel).as_micros().max(1);
+    Time { least, in_kernel: u64::try_from(kernel.as_micros() * 100 / all).unwrap_or_default() }
+}
+
+fn once(command: &mut Command) -> Result<Run, Error> {
+    let line = shown(command);
+    let failed = |source| Error::Command { line: line.clone(), source };
+    // Its journal is a pipe, as a service's is a socket: what it says there costs it something.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(failed)?;
+    let stderr = child.stderr.take();
+    let used = child.wait4().map_err(failed)?;
+    if used.status.success() {
+        return Ok((used.rusage.utime, used.rusage.stime));
+    }
+    let mut said = String::new();
+    let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut said));
+    Err(Error::Exit { line, status: used.status.to_string(), output: tail(&said, 20) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_of_all_runs_counts_and_the_kernels_share_is_that_of_all() {
+        let run = |user, kernel| (Duration::from_micros(user), Duration::from_micros(kernel));
+        let time = summary(&[run(900, 300), run(1_000, 0), run(500, 700), run(600, 0)]);
+        assert_eq!(time, Time { least: Duration::from_micros(600), in_kernel: 25 });
+    }
+
+    #[test]
+    fn a_program_that_fails_is_no_measure() {
+        let error = measure([Command::new("false")]).expect_err("failed");
+        assert!(matches!(&error, Error::Exit { line, .. } if line == "false"), "{error}");
+    }
+}
