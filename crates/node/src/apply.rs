@@ -216,7 +216,7 @@ fn take_back(node: &Node, before: &State, looked: &Looked, error: ActError) -> N
         failing.failed(&error.to_string());
         after.refused = failing.refused;
     }
-    match back.and_then(|()| Ok(store::save(&node.root, &after, Durability::Now)?)) {
+    match back.and_then(|_| Ok(store::save(&node.root, &after, Durability::Now)?)) {
         Ok(()) if in_service => NotApplied::CameBack { to: generation.number, source: error },
         Ok(()) => NotApplied::Undone(error),
         Err(back) => NotApplied::Stuck { back: back.to_string(), source: error },
@@ -240,8 +240,9 @@ impl From<kiln_host::Error> for NotThere {
     }
 }
 
-/// Goes to a document whose folder is there, whatever it costs. A service that does not come up is said; the files are right then.
-pub fn go_to(node: &Node, state: &State, config: &NodeConfig, folder: &str) -> Result<(), NotThere> {
+/// Goes to a document whose folder is there, whatever it costs. A service that does not come up is said; the files are right then. Says
+/// what is left to the cluster.
+pub fn go_to(node: &Node, state: &State, config: &NodeConfig, folder: &str) -> Result<Vec<Ask>, NotThere> {
     let way = Way::to(node, state, config, folder, Pace::Live)?;
     way.prepare(node, Pace::Live)?;
     for down in way.go_back(node)? {
@@ -250,7 +251,7 @@ pub fn go_to(node: &Node, state: &State, config: &NodeConfig, folder: &str) -> R
     if let Err(error) = way.finish(node) {
         node.journal.warn(format!("not everything that could wait was done: {error}"));
     }
-    Ok(())
+    Ok(way.plan.asks)
 }
 
 /// Puts back what a first generation changed outside its folder, and takes its folder away.

@@ -245,6 +245,29 @@ fn a_change_that_needs_a_restart_of_the_machine_is_pending_until_the_machine_has
 }
 
 #[test]
+fn a_first_document_whose_kernel_arguments_are_missing_asks_for_one_restart_and_not_for_another() {
+    let mut node = Watched::new("arguments", 10);
+    node.kernel_runs_with("ro console=ttyS0");
+    let mut first = node.document(1);
+    first["spec"]["os"] = json!({"kernelArguments": ["console=ttyS0", "nosmt"]});
+    node.offer(&first);
+    node.restart("boot-1");
+    node.wait("a restart is asked for", |node| node.annotation("kiln.dev/pending-reboot").starts_with("generation 1 "));
+    node.wait("the condition says so", |node| node.condition().1 == "Pending");
+
+    // A boot loader that does not read what the document says: a cluster that obeys must not restart the machine for ever.
+    node.restart("boot-2");
+    node.wait_confirmed(1);
+    assert_eq!(node.annotation("kiln.dev/pending-reboot"), "");
+    node.wait("it is told", |node| node.journal().contains("still runs without an argument of the document"));
+
+    node.kernel_runs_with("ro console=ttyS0 nosmt");
+    node.restart("boot-3");
+    node.wait_confirmed(1);
+    assert!(!node.journal().contains("still runs without"), "{}", node.journal());
+}
+
+#[test]
 fn a_node_that_only_looks_ready_because_nobody_has_missed_its_kubelet_yet_is_not_taken_for_good() {
     let mut node = Watched::new("silent", 9);
     node.apply(&node.document(1));

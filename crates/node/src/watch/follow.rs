@@ -161,8 +161,9 @@ impl Watch<'_> {
                 }
                 if applied.outcome == Outcome::Applied && applied.plan.effect == Effect::Reboot {
                     let boot = self.boot();
-                    self.asked.wishes.restart(number, &offered.hash, &boot);
-                    self.save_wishes();
+                    if self.asked.wishes.restart(number, &offered.hash, &boot) {
+                        self.save_wishes();
+                    }
                 }
                 if let Some(generation) = applied.generation {
                     self.keep_up(&applied.state, self.node.wait.now());

@@ -22,7 +22,7 @@ use kiln_host::notify::notify;
 use kiln_host::{Durability, Lock, Placed};
 use kiln_node_client::Severity;
 use kiln_node_plan::layout::LOCK;
-use kiln_node_plan::{Desired, Generation, Observed, Plan, State};
+use kiln_node_plan::{Ask, Desired, Generation, Observed, Plan, State};
 
 use crate::apply::{go_to, remembered};
 use crate::boot_kind::BootKind;
@@ -222,8 +222,11 @@ impl<'n> Watch<'n> {
         // Somebody is at work: what they do includes this.
         let Ok(_lock) = Lock::take(&self.node.root, LOCK) else { return };
         match go_to(self.node, state, config, &generation.folder) {
-            Ok(()) => {
+            Ok(asks) => {
                 self.finished = Some(generation.folder.clone());
+                if asks.contains(&Ask::Reboot) {
+                    self.wait_for_start(generation, now);
+                }
                 self.host_keys();
             }
             Err(error) => {
@@ -233,6 +236,23 @@ impl<'n> Watch<'n> {
                 self.finish_at = now + AGAIN;
             }
         }
+    }
+
+    /// The kernel runs without an argument that it is to have: the first document of a machine is in force before anybody could ask.
+    fn wait_for_start(&mut self, generation: &Generation, now: Duration) {
+        let boot = self.boot();
+        if !self.asked.wishes.restart(generation.number, &generation.hash, &boot) {
+            let what =
+                "the machine has restarted for it, and the kernel still runs without an argument of the document";
+            return self.node.journal.warn(format!("{what}: does its boot loader read `/etc/default/grub.d`?"));
+        }
+        self.save_wishes();
+        self.say(
+            Severity::Normal,
+            "KilnPending",
+            &format!("the kernel arguments of generation {} need a restart", generation.number),
+        );
+        self.schedule.tell_now(now);
     }
 
     /// A machine that is new made one host key at once; the others, which old clients want, come now. A folder has no sshd.

@@ -31,6 +31,10 @@ pub(super) struct Wishes {
     /// A document in force that is wholly so only after a restart of the machine, and the boot in which it came.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) restart: Option<(Waiting, String)>,
+    /// The hash of the document that the machine restarted for last. It is not asked for again: where a restart does not help, a cluster
+    /// that obeys would restart the machine for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) restarted: Option<String>,
 }
 
 /// A document that waits for the cluster.
@@ -77,15 +81,21 @@ impl Wishes {
         self.act = kind.map(|kind| Waiting { kind: kind.to_owned(), generation, hash: hash.to_owned() });
     }
 
-    /// A document is in force, and wholly so after a restart of the machine.
-    pub(super) fn restart(&mut self, generation: u64, hash: &str, boot: &str) {
+    /// A document is in force, and wholly so after a restart of the machine. False where that was asked for, and happened.
+    pub(super) fn restart(&mut self, generation: u64, hash: &str, boot: &str) -> bool {
+        if self.restarted.as_deref() == Some(hash) {
+            return false;
+        }
         let waiting = Waiting { kind: "reboot".to_owned(), generation, hash: hash.to_owned() };
         self.restart = Some((waiting, boot.to_owned()));
+        true
     }
 
     /// This is the boot that the machine is in: a restart that was asked for in another one has happened.
     pub(super) fn booted(&mut self, boot: &str) {
-        self.restart = self.restart.take().filter(|(_, asked_in)| asked_in == boot);
+        if let Some((waiting, _)) = self.restart.take_if(|(_, asked_in)| asked_in != boot) {
+            self.restarted = Some(waiting.hash);
+        }
     }
 
     /// Crosses out what the node's object shows.
@@ -241,5 +251,9 @@ mod tests {
         assert_eq!(said(&wishes, "drain").as_deref(), Some("generation 9 (def)"));
         wishes.booted("boot-2");
         assert_eq!(said(&wishes, "reboot"), None);
+        assert!(!wishes.restart(8, "abc", "boot-2"), "it has happened, and a second one would not help");
+        assert_eq!(said(&wishes, "reboot"), None);
+        assert!(wishes.restart(9, "def", "boot-2"));
+        assert_eq!(said(&wishes, "reboot").as_deref(), Some("generation 9 (def)"));
     }
 }

@@ -17,6 +17,9 @@ use tokio::runtime::Runtime;
 /// A name that nobody resolves: the client speaks to the world in its own process.
 const ENDPOINT: &str = "https://sim.localhost:8443";
 
+/// Enough for every test to have one.
+const INSTANCES: u32 = 16;
+
 /// One embedded Azure for all tests of this process; each takes an instance of its own.
 pub(crate) struct Embedded {
     runtime: Runtime,
@@ -37,7 +40,9 @@ impl Embedded {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let wall = "2026-11-15T12:00:00Z".parse().expect("a time");
-        let sim = Sim::new(WorldSpec::default(), Options::instant(wall)).expect("a world");
+        let mut world = WorldSpec::default();
+        world.pools[0].capacity = INSTANCES;
+        let sim = Sim::new(world, Options::instant(wall)).expect("a world");
         let folder = tempfile::tempdir().expect("a folder");
         let tls = Tls::open(folder.path(), &[], wall).expect("certificates");
         let any = (Ipv4Addr::LOCALHOST, 0).into();

@@ -134,6 +134,11 @@ impl Watched {
         self.watch();
     }
 
+    /// What the kernel was started with.
+    pub(crate) fn kernel_runs_with(&self, line: &str) {
+        write(&self.root.path().join("proc/cmdline"), &format!("{line}\n"));
+    }
+
     /// Whether the kubelet is well from now on.
     pub(crate) fn kubelet_is_well(&self, well: bool) {
         self.kubelet.well.store(well, Ordering::SeqCst);
