@@ -1,6 +1,7 @@
 //! Disks, and host keys: what can wait until the kubelet runs. The service manager mounts and swaps by the lines that are in `fstab` by then; only a
 //! partition grows by a tool of the system, and host keys that take their time are made by one.
 
+mod file_system;
 mod grow;
 mod host_keys;
 mod swap_file;

@@ -4,18 +4,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::LateError;
+use super::{LateError, file_system};
+
+/// What the kernel counts disks in, whatever their own sectors are.
+const SECTOR: u64 = 512;
 
 /// What may be left at the end of a disk: a table's copy and what partitions are aligned to, in sectors of 512 bytes.
 const SLACK: u64 = 4096;
 
-/// Where the kernel describes disks.
+/// Where the kernel describes disks, by name and by number.
 const BLOCK: &str = "/sys/class/block";
+const NUMBERS: &str = "/sys/dev/block";
 
 /// Where things are; tests have their own.
 #[derive(Clone, Debug)]
 struct Disks {
     block: PathBuf,
+    numbers: PathBuf,
+    devices: PathBuf,
+    /// Where the root file system is to be found.
+    root: PathBuf,
     mounts: String,
     tools: Vec<PathBuf>,
 }
@@ -26,24 +34,32 @@ struct Partition {
     disk: String,
     number: u32,
     has_room: bool,
+    /// Whether the file system on it is as large as it is.
+    is_full: bool,
 }
 
-/// Whether nothing is left to grow into. What cannot be told is taken so: a disk without partitions, a network's root.
+/// Whether nothing is left to grow into, for the partition and for the file system on it. What cannot be told is taken so: a disk without
+/// partitions, a network's root.
 pub fn is_root_grown(mountinfo: &str) -> bool {
-    let disks = Disks { block: BLOCK.into(), mounts: mountinfo.to_owned(), tools: Vec::new() };
-    disks.root().is_none_or(|partition| !partition.has_room)
+    Disks::of(mountinfo.to_owned()).root().is_none_or(|partition| !partition.has_room && partition.is_full)
 }
 
 /// Grows the root's partition where there is room behind it, and the file system to its partition.
 pub fn grow_root() -> Result<(), LateError> {
     let path = PathBuf::from("/proc/self/mountinfo");
     let mounts = fs::read_to_string(&path).map_err(|source| LateError::Io { path, source })?;
-    let tools =
-        ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib/systemd", "/lib/systemd"].map(PathBuf::from).to_vec();
-    Disks { block: BLOCK.into(), mounts, tools }.grow()
+    Disks::of(mounts).grow()
 }
 
 impl Disks {
+    /// This machine's.
+    fn of(mounts: String) -> Self {
+        let tools =
+            ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib/systemd", "/lib/systemd"].map(PathBuf::from).to_vec();
+        let [block, numbers, devices, root] = [BLOCK, NUMBERS, "/dev", "/"].map(PathBuf::from);
+        Self { block, numbers, devices, root, mounts, tools }
+    }
+
     fn grow(&self) -> Result<(), LateError> {
         if let Some(partition) = self.root().filter(|partition| partition.has_room) {
             let device = format!("/dev/{}", partition.disk);
@@ -62,21 +78,29 @@ impl Disks {
 
     fn root(&self) -> Option<Partition> {
         let line = self.mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/"))?;
-        let (_, behind) = line.split_once(" - ")?;
-        let name = behind.split(' ').nth(1)?.strip_prefix("/dev/")?;
-        let folder = fs::canonicalize(self.block.join(name)).ok()?;
+        let (ahead, behind) = line.split_once(" - ")?;
+        let (kind, source) = behind.split_once(' ')?;
+        let source = source.split(' ').next()?;
+        // By its number: a kernel without an initial file system calls it `/dev/root`, and no such device is there. By its name where the
+        // number is one that the file system made up.
+        let by_number = fs::canonicalize(self.numbers.join(ahead.split(' ').nth(2)?));
+        let folder =
+            by_number.ok().or_else(|| fs::canonicalize(self.block.join(source.strip_prefix("/dev/")?)).ok())?;
         let number = |folder: &Path, file: &str| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
         let index = number(&folder, "partition")?;
         let disk = folder.parent()?;
-        let end = number(&folder, "start")? + number(&folder, "size")?;
+        let size = number(&folder, "size")?;
+        let end = number(&folder, "start")? + size;
         // Another partition behind it is in the way.
         let others = fs::read_dir(disk).ok()?.flatten().filter_map(|entry| number(&entry.path(), "start"));
         let is_last = others.max()? < end;
         let has_room = is_last && end + SLACK < number(disk, "size")?;
+        let device = self.devices.join(folder.file_name()?);
         Some(Partition {
             disk: disk.file_name()?.to_string_lossy().into_owned(),
             number: u32::try_from(index).ok()?,
             has_room,
+            is_full: file_system::is_full(kind, &device, &self.root, size * SECTOR),
         })
     }
 
@@ -111,9 +135,13 @@ fn run(tool: &Path, args: &[&str], input: &str) -> Result<(), LateError> {
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+    use super::super::file_system::tests::ext4;
     use super::*;
 
-    /// A machine with a disk of these sectors and its root on the second of two partitions.
+    /// How large the second partition is, in sectors.
+    const SIZE: u64 = 1_000_000;
+
+    /// A machine with a disk of these sectors and its root on the second of two partitions, which it fills.
     fn machine(folder: &Path, disk: u64, tools: &[&str]) -> Disks {
         let put = |path: &str, text: String| {
             let path = folder.join(path);
@@ -121,7 +149,7 @@ mod tests {
             fs::write(path, text).expect("written");
         };
         put("devices/sda/size", format!("{disk}\n"));
-        for (name, number, start, size) in [("sda1", 1, 2048_u64, 100_000_u64), ("sda2", 2, 102_048, 1_000_000)] {
+        for (name, number, start, size) in [("sda1", 1, 2048_u64, 100_000_u64), ("sda2", 2, 102_048, SIZE)] {
             put(&format!("devices/sda/{name}/partition"), format!("{number}\n"));
             put(&format!("devices/sda/{name}/start"), format!("{start}\n"));
             put(&format!("devices/sda/{name}/size"), format!("{size}\n"));
@@ -132,8 +160,15 @@ mod tests {
             put(&format!("bin/{tool}"), format!("#!/bin/sh\necho {tool} \"$@\" $(cat) >>{}/log\n", folder.display()));
             fs::set_permissions(folder.join("bin").join(tool), fs::Permissions::from_mode(0o755)).expect("a mode");
         }
+        put("dev/sda1", String::new());
+        fs::write(folder.join("dev/sda2"), ext4(SIZE * SECTOR)).expect("written");
+        fs::create_dir(folder.join("numbers")).expect("a folder");
+        symlink("../devices/sda/sda2", folder.join("numbers/8:2")).expect("a link");
         Disks {
             block: folder.join("block"),
+            numbers: folder.join("numbers"),
+            devices: folder.join("dev"),
+            root: folder.to_owned(),
             mounts: "22 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw\n30 22 8:1 / /boot rw - ext4 /dev/sda1 rw\n"
                 .to_owned(),
             tools: vec![folder.join("bin")],
@@ -144,10 +179,32 @@ mod tests {
     fn the_last_partition_grows_where_there_is_room_behind_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let disks = machine(folder.path(), 4_000_000, &["growpart", "sfdisk", "systemd-growfs"]);
-        assert_eq!(disks.root(), Some(Partition { disk: "sda".to_owned(), number: 2, has_room: true }));
+        assert_eq!(disks.root(), Some(Partition { disk: "sda".to_owned(), number: 2, has_room: true, is_full: true }));
         disks.grow().expect("grown");
         let log = fs::read_to_string(folder.path().join("log")).expect("a log");
         assert_eq!(log, "growpart /dev/sda 2\nsystemd-growfs /\n");
+    }
+
+    #[test]
+    fn a_file_system_that_did_not_grow_with_its_partition_is_still_to_grow() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disks = machine(folder.path(), 1_104_000, &["systemd-growfs"]);
+        let grown = |disks: &Disks| disks.root().is_none_or(|root| !root.has_room && root.is_full);
+        assert!(grown(&disks));
+        fs::write(folder.path().join("dev/sda2"), ext4(SIZE * SECTOR / 2)).expect("written");
+        assert!(!grown(&disks), "its partition has no room behind it, and it is half as large");
+        disks.grow().expect("grown");
+        assert_eq!(fs::read_to_string(folder.path().join("log")).expect("a log"), "systemd-growfs /\n");
+    }
+
+    #[test]
+    fn a_root_that_the_kernel_found_by_itself_is_known_by_its_number() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut disks = machine(folder.path(), 4_000_000, &[]);
+        disks.mounts = "22 1 8:2 / / rw,relatime shared:1 - ext4 /dev/root rw\n".to_owned();
+        assert!(disks.root().expect("a root").has_room);
+        disks.mounts = "22 1 0:27 / / rw,relatime shared:1 - btrfs /dev/sda2 rw\n".to_owned();
+        assert!(disks.root().expect("a root by its name").has_room);
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! How large a file system is, beside the partition that it is on.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+/// What ext4 may leave of a partition: a last group of blocks that is too small for its own tables.
+const EXT_SLACK: u64 = 16 << 20;
+
+/// Where the superblock of ext2 to ext4 begins, and what in it says that it is one.
+const EXT_SUPERBLOCK: u64 = 1024;
+const EXT_MAGIC: [u8; 2] = [0x53, 0xef];
+
+/// Whether a file system is as large as its device. What cannot be told is taken so.
+///
+/// ext4 keeps its own size where the device can be read; what it says to who asks for free space leaves its tables out. Others are asked
+/// that way: their log is left out, some 64 MiB and up to a few hundredths.
+pub(super) fn is_full(kind: &str, device: &Path, root: &Path, device_size: u64) -> bool {
+    if kind.starts_with("ext") {
+        return ext_size(device).is_none_or(|size| size + EXT_SLACK >= device_size);
+    }
+    let Ok(said) = rustix::fs::statvfs(root) else { return true };
+    let size = said.f_blocks.saturating_mul(said.f_frsize);
+    // Without a size it is not one that lies on a device.
+    size == 0 || size + device_size / 16 + (128 << 20) >= device_size
+}
+
+/// The size in bytes of an ext4 by its superblock, which the kernel keeps up to date in what is read here.
+fn ext_size(device: &Path) -> Option<u64> {
+    let mut block = [0; 1024];
+    File::open(device).ok()?.read_exact_at(&mut block, EXT_SUPERBLOCK).ok()?;
+    if block[0x38..0x3a] != EXT_MAGIC {
+        return None;
+    }
+    let word = |at: usize| u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
+    // With many blocks their number has a second half.
+    let is_large = word(0x60) & 0x80 != 0;
+    let blocks = u64::from(word(0x04)) | if is_large { u64::from(word(0x150)) << 32 } else { 0 };
+    1024_u64.checked_shl(word(0x18))?.checked_mul(blocks)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The beginning of a device with an ext4 of this size.
+    pub(in super::super) fn ext4(size: u64) -> Vec<u8> {
+        let mut device = vec![0; 4096];
+        let mut put = |at: usize, bytes: &[u8]| device[1024 + at..1024 + at + bytes.len()].copy_from_slice(bytes);
+        let blocks = (size / 4096).to_le_bytes();
+        put(0x04, &blocks[..4]);
+        put(0x18, &[2]);
+        put(0x38, &EXT_MAGIC);
+        put(0x60, &[0xc2, 2]);
+        put(0x150, &blocks[4..]);
+        device
+    }
+
+    #[test]
+    fn an_ext4_says_its_own_size() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let device = folder.path().join("device");
+        for size in [32 << 20, 30 << 30, 32 << 40] {
+            std::fs::write(&device, ext4(size)).expect("written");
+            assert_eq!(ext_size(&device), Some(size));
+            assert!(is_full("ext4", &device, folder.path(), size + (8 << 20)));
+            assert!(!is_full("ext4", &device, folder.path(), size + size / 4 + (16 << 20)));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_taken_as_grown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let device = folder.path().join("device");
+        assert!(is_full("ext4", &device, folder.path(), 1 << 40), "a device that cannot be read");
+        std::fs::write(&device, vec![0; 4096]).expect("written");
+        assert!(is_full("ext4", &device, folder.path(), 1 << 40), "no superblock");
+        assert!(is_full("xfs", &device, &folder.path().join("nowhere"), 1 << 40), "nobody to ask");
+        assert!(is_full("proc", &device, Path::new("/proc"), 1 << 40), "nothing that has a size");
+    }
+
+    #[test]
+    fn another_file_system_is_asked_and_may_keep_some_for_itself() {
+        let said = rustix::fs::statvfs("/").expect("a root");
+        let size = said.f_blocks * said.f_frsize;
+        assert!(is_full("xfs", Path::new("/nowhere"), Path::new("/"), size + (64 << 20)));
+        assert!(!is_full("xfs", Path::new("/nowhere"), Path::new("/"), size * 2 + (1 << 30)));
+    }
+}
