@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::case::{check, names};
+use support::case::{Needs, check, names};
 
 macro_rules! cases {
     ($($name:ident = $folder:literal),* $(,)?) => {
@@ -111,5 +111,5 @@ cases! {
 
 #[test]
 fn every_folder_is_a_case() {
-    assert_eq!(names(false), LISTED);
+    assert_eq!(names(Needs::Folder), LISTED);
 }

@@ -4,8 +4,13 @@ use std::path::Path;
 
 use testkit::nspawn::{Blueprint, Machine};
 
-const UNITS: [&str; 4] =
-    ["kiln-identity.service", "kiln-config.service", "kiln-watch.service", "kiln-boot-loader.service"];
+const UNITS: [&str; 5] = [
+    "kiln-identity.service",
+    "kiln-config.service",
+    "kiln-configured.target",
+    "kiln-watch.service",
+    "kiln-boot-loader.service",
+];
 
 /// A root with the units in it, which does not run.
 fn installed() -> Machine {

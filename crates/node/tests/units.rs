@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const ORDERING: [&str; 12] = [
+const ORDERING: [&str; 13] = [
     "After",
+    "AssertPathExists",
     "Before",
     "BindsTo",
     "ConditionPathExists",
@@ -46,7 +47,7 @@ fn unexplained(text: &str) -> Vec<&str> {
 #[test]
 fn every_line_that_orders_or_binds_says_why() {
     let units = units();
-    assert!(units.len() >= 5, "{units:?}");
+    assert!(units.len() >= 7, "{units:?}");
     for (path, text) in units {
         assert_eq!(unexplained(&text), Vec::<&str>::new(), "{}", path.display());
     }
@@ -75,5 +76,12 @@ fn the_gate_is_a_condition_and_environment_files_may_not_be_missing() {
         );
         assert!(!text.contains("EnvironmentFile=-"), "{name}");
     }
+    let target = text("kiln-configured.target");
+    assert!(
+        target.lines().any(|line| line == "AssertPathExists=/run/kiln/ready"),
+        "a condition would let everybody through"
+    );
+    let pulls = ["Condition", "Requires=", "Wants="];
+    assert!(!target.lines().any(|line| pulls.iter().any(|word| line.starts_with(word))), "{target}");
     assert!(text("kiln-config.service").lines().any(|line| line == "Requires=kiln-identity.service"));
 }

@@ -30,6 +30,11 @@ impl Document {
         }))
     }
 
+    /// One that is written already.
+    pub(crate) fn of(document: Value) -> Self {
+        Self(document)
+    }
+
     /// The same with a value at a path, `/spec/kubelet/flags`. Objects on the way are made.
     pub(crate) fn with(mut self, path: &str, value: Value) -> Self {
         let mut place = &mut self.0;

@@ -56,11 +56,11 @@ impl Stage {
                 .file(&format!("{UNITS}/{name}.d/50-test.conf"), line)
                 .link(&format!("{UNITS}/{target}.wants/{name}"), &format!("../{name}"));
         }
-        for service in ["kubelet", "containerd"] {
-            let name = format!("{service}.service.d/10-kiln.conf");
-            blueprint = blueprint.file(&format!("{UNITS}/{name}"), unit(&name));
+        for name in ["kiln-configured.target", "kubelet.service.d/10-kiln.conf", "containerd.service.d/10-kiln.conf"] {
+            blueprint = blueprint.file(&format!("{UNITS}/{name}"), unit(name));
         }
-        blueprint
+        let target = "kiln-configured.target";
+        blueprint.link(&format!("{UNITS}/multi-user.target.wants/{target}"), &format!("../{target}"))
     }
 
     /// The same with stand-ins.

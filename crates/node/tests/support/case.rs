@@ -1,7 +1,8 @@
 //! A case is a folder of `tests/node`: documents, `run` (a shell script), `expected/transcript`, and where it needs them `root/` (what is
 //! on the node before) and `imds` (what the metadata service answers).
 //!
-//! The script runs with `kilnd` on a root of its own; what it prints must be what is expected. `KILN_BLESS=1` writes what it printed.
+//! The script runs with `kilnd` on a root of its own; what it prints must be what is expected. `KILN_BLESS=1` writes what it printed. A
+//! `run` whose first line is `booted` is no script: its lines are steps on a machine (`booted/steps.rs`).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,19 +15,41 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/node")
 }
 
-/// What a case that needs more than a folder says in its file `needs`.
-pub(crate) const NEEDS: &str = "needs";
+/// What a case needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// A folder that it takes for a root.
+    Folder,
+    /// Programs or file systems that not every machine has, as its file `needs` says.
+    More,
+    /// A machine that boots.
+    Machine,
+}
 
-/// The names of all cases: of those that need more than a folder, or of the others.
-pub(crate) fn names(needs: bool) -> Vec<String> {
+/// The names of all cases that need this.
+pub(crate) fn names(needs: Needs) -> Vec<String> {
+    let needed = |case: &Path| {
+        let run =
+            std::fs::read_to_string(case.join("run")).unwrap_or_else(|error| panic!("{}: {error}", case.display()));
+        match (run.lines().next() == Some("booted"), case.join("needs").is_file()) {
+            (true, _) => Needs::Machine,
+            (false, true) => Needs::More,
+            (false, false) => Needs::Folder,
+        }
+    };
     let mut names: Vec<String> = std::fs::read_dir(folder())
         .expect("tests/node")
         .map(|entry| entry.expect("an entry"))
-        .filter(|entry| entry.path().is_dir() && entry.path().join(NEEDS).is_file() == needs)
+        .filter(|entry| entry.path().is_dir() && needed(&entry.path()) == needs)
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
     names
+}
+
+/// Where a case is.
+pub(crate) fn place(name: &str) -> PathBuf {
+    folder().join(name).canonicalize().unwrap_or_else(|error| panic!("tests/node/{name}: {error}"))
 }
 
 /// Runs a case and compares.
@@ -36,7 +59,7 @@ pub(crate) fn check(name: &str) {
 
 /// The same, with variables for its script.
 pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
-    let case = folder().join(name).canonicalize().unwrap_or_else(|error| panic!("tests/node/{name}: {error}"));
+    let case = place(name);
     let root = super::world::folder();
     let root = root.path();
     if case.join("root").is_dir() {
@@ -67,14 +90,20 @@ pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
     if !output.status.success() {
         _ = writeln!(printed, "[the script ended with {}]", output.status);
     }
-    let printed = plain(&printed.replace(&*root.to_string_lossy(), "ROOT").replace(&*case.to_string_lossy(), "CASE"));
+    let printed = printed.replace(&*root.to_string_lossy(), "ROOT").replace(&*case.to_string_lossy(), "CASE");
+    compare(&case, &printed);
+}
+
+/// Compares what a case printed with what is expected.
+pub(crate) fn compare(case: &Path, printed: &str) {
+    let printed = plain(printed);
     let expected = case.join("expected/transcript");
     if std::env::var_os("KILN_BLESS").is_some() {
         std::fs::create_dir_all(case.join("expected")).expect("a folder");
         std::fs::write(&expected, &printed).expect("written");
     }
-    let wanted = std::fs::read_to_string(&expected).unwrap_or_else(|_| panic!("{name} has no expected/transcript"));
-    assert!(printed == wanted, "{name}: printed\n{printed}\nexpected\n{wanted}");
+    let wanted = std::fs::read_to_string(&expected).unwrap_or_else(|error| format!("{}: {error}", expected.display()));
+    assert!(printed == wanted, "{}: printed\n{printed}\nexpected\n{wanted}", case.display());
 }
 
 /// The text without what differs from run to run: times.
