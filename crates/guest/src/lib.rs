@@ -28,7 +28,7 @@ pub use error::GuestError;
 pub use imds::{Imds, Instance};
 pub use medium::ovf_env;
 pub use ovf::{BadOvf, OvfEnv};
-pub use retry::{Next, Outcome, Rules};
+pub use retry::{Next, Outcome, Rules, mix};
 pub use signature::{BadKey, Keys, SignatureError};
 pub use source::{Found, Looked, NotFound, Source, find};
 pub use wait::Wait;

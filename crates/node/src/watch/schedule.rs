@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kiln_api::NodeConfig;
+use kiln_guest::mix;
 
 /// How often a document is looked for where the document in force does not say.
 const POLL: Duration = Duration::from_mins(5);
@@ -256,14 +257,6 @@ impl Schedule {
 fn part(time: Duration, number: u64) -> Duration {
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     if millis == 0 { Duration::ZERO } else { Duration::from_millis(number % millis) }
-}
-
-/// Spreads numbers that are near each other (splitmix64).
-fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
