@@ -38,10 +38,11 @@ impl QemuImg {
         finished(command)
     }
 
-    /// What a file and those below it hold beyond `backing`, in one new file above it.
+    /// What a file and those below it hold beyond `backing`, in one new file above it. `convert -B` would take the uppermost file alone.
     pub(crate) fn join(&self, from: &Path, file: &Path, backing: &Path) -> Result<(), Error> {
-        let mut command = self.command(["convert", "-q", "-f", "qcow2", "-O", "qcow2", "-F", format_of(backing)?]);
-        command.arg("-B").arg(backing).arg(from).arg(file);
+        self.create(file, from)?;
+        let mut command = self.command(["rebase", "-q", "-f", "qcow2", "-F", format_of(backing)?]);
+        command.arg("-b").arg(backing).arg(file);
         finished(command)
     }
 
