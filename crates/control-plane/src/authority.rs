@@ -89,6 +89,11 @@ impl Authority {
         write(&folder.join("server.crt"), &server.certificate)?;
         write(&folder.join("server.key"), &server.key)?;
 
+        let caller = Identity::user("kube-apiserver-kubelet-client").in_group("system:masters");
+        let caller = authority.issue(&caller)?;
+        write(&folder.join("kubelet-client.crt"), &caller.certificate)?;
+        write(&folder.join("kubelet-client.key"), &caller.key)?;
+
         let accounts = self::key("service accounts")?;
         write(&folder.join("service-account.key"), &accounts.serialize_pem())?;
         write(&folder.join("service-account.pub"), &accounts.public_key_pem())?;

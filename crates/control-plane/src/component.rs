@@ -99,6 +99,9 @@ fn api_server(folder: &Path, ports: Ports, options: &Options) -> Vec<String> {
         format!("--tls-cert-file={}", pki("server.crt")),
         format!("--tls-private-key-file={}", pki("server.key")),
         format!("--client-ca-file={}", pki("ca.crt")),
+        // Who it is to a kubelet that it asks for a log.
+        format!("--kubelet-client-certificate={}", pki("kubelet-client.crt")),
+        format!("--kubelet-client-key={}", pki("kubelet-client.key")),
         format!("--service-account-key-file={}", pki("service-account.pub")),
         format!("--service-account-signing-key-file={}", pki("service-account.key")),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),

@@ -52,6 +52,7 @@ impl Place {
             in_cluster: self.in_cluster,
             azure_json: self.azure_json.clone(),
             azure_stack: None,
+            local: None,
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
             namespace: None,

@@ -4,16 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use jiff::Timestamp;
 use kiln_local::world::{self, Tools, WorldError};
 
+use super::factory::{self, STATE, VARIABLE};
+use super::metadata::Metadata;
 use crate::failure::Failure;
 use crate::stop::Stop;
-
-/// Where worlds keep pools, disks and images, unless told.
-const STATE: &str = "/var/lib/kiln-local";
-
-/// The variable that says so to every command in a world.
-pub(crate) const VARIABLE: &str = "KILN_LOCAL";
 
 const EXAMPLES: &str = "Examples:
   kiln local run -- bash
@@ -90,11 +87,20 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     leave(code)
 }
 
-pub(crate) fn first(arguments: &First) -> Result<(), Failure> {
+pub(crate) fn first(arguments: &First, now: Timestamp) -> Result<(), Failure> {
     let Place { state, nspawn_root: nspawn, qemu_root: qemu } = arguments.place.clone();
     let told =
         world::First { state, group: arguments.group.clone(), ends: arguments.ends, tools: Tools { nspawn, qemu } };
     let world = told.make().map_err(|error| failed(&error))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
+    runtime.block_on(async {
+        let clock = factory::clock(now);
+        Metadata::start(factory::open(world.state(), &clock)?, clock).await
+    })?;
     let mut command: Vec<OsString> = vec!["env".into(), format!("{VARIABLE}={}", world.state().display()).into()];
     command.extend(arguments.command.iter().cloned());
     leave(world::run(&command).map_err(|error| failed(&error))?)

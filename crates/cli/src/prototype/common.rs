@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jiff::Timestamp;
+use kiln_azure::login::Environment;
 use kiln_cluster::Namespace;
 
 use super::values::{LogLevel, LogPrefix, Subscription};
 use crate::answer::Output;
+use crate::local::factory::VARIABLE;
 
 /// Where a node of a self-managed cluster keeps what it knows of its cloud.
 pub(crate) const AZURE_JSON: &str = "/etc/kubernetes/azure.json";
@@ -29,6 +31,10 @@ pub(crate) struct Common {
     /// Endpoints of an Azure Stack [default: azurestackcloud.json beside azure.json]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Azure")]
     pub(crate) azure_stack: Option<PathBuf>,
+
+    /// State folder of `kiln local` instead of Azure: machines on this machine [env: `KILN_LOCAL`]
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Local", conflicts_with_all = ["resource_group", "subscription", "in_cluster"])]
+    pub(crate) local: Option<PathBuf>,
 
     /// Cluster to speak to [default: as kubectl finds it]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Kubernetes")]
@@ -65,4 +71,13 @@ pub(crate) struct Common {
     /// How much faster than the wall's our clock runs, to rehearse what takes patience
     #[arg(long, value_name = "FACTOR", default_value_t = 1, global = true, hide = true)]
     pub(crate) clock_rate: u32,
+}
+
+impl Common {
+    /// The state folder of the machines on this machine, where they are meant. Who names an Azure means Azure, also inside a world.
+    pub(crate) fn local(&self, environment: &Environment) -> Option<PathBuf> {
+        let azure = self.resource_group.is_some() || self.subscription.is_some() || self.in_cluster;
+        let around = || environment.get(VARIABLE).filter(|_| !azure).map(PathBuf::from);
+        self.local.clone().or_else(around)
+    }
 }

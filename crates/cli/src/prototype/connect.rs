@@ -1,5 +1,6 @@
 //! Which Azure and which cluster, and as whom.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,8 +26,8 @@ const RESOURCE_GROUP: &str = "AZURE_RESOURCE_GROUP";
 
 /// Where a run works.
 #[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) azure: Azure,
+pub(crate) struct Place<F> {
+    pub(crate) factory: F,
     pub(crate) cluster: Cluster,
     pub(crate) namespace: Namespace,
     pub(crate) resource_group: String,
@@ -43,9 +44,13 @@ pub(crate) struct Place {
 /// The program's clock.
 pub(crate) type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Finds both, and logs in. Nothing is changed anywhere.
-pub(crate) async fn connect(common: &Common, environment: &Environment, now: &Now) -> Result<Place, Failure> {
-    let (azure, resource_group) = azure(common, environment, now).await?;
+/// Finds the cluster of a factory whose pools are in this resource group. Nothing is changed anywhere.
+pub(crate) async fn connect<F>(
+    (factory, resource_group): (F, String),
+    common: &Common,
+    environment: &Environment,
+    now: &Now,
+) -> Result<Place<F>, Failure> {
     let cluster = cluster(common, environment, now).await?;
     let namespace = match (&common.namespace, environment.get("POD_NAMESPACE")) {
         (Some(namespace), _) => namespace.clone(),
@@ -55,7 +60,7 @@ pub(crate) async fn connect(common: &Common, environment: &Environment, now: &No
     let pull_secret =
         common.pod_pull_secret.clone().or_else(|| environment.get("POD_PULL_SECRET").map(ToOwned::to_owned));
     Ok(Place {
-        azure,
+        factory,
         cluster,
         namespace,
         resource_group,
@@ -153,16 +158,23 @@ async fn cluster(common: &Common, environment: &Environment, now: &Now) -> Resul
 
 /// How the cluster is reached, and as whom.
 pub(crate) async fn cluster_config(common: &Common, environment: &Environment) -> Result<kube::Config, Failure> {
-    let chosen = KubeConfigOptions { context: common.context.clone(), ..KubeConfigOptions::default() };
-    Ok(match (&common.kubeconfig, common.in_cluster, environment.get("KUBECONFIG")) {
-        (Some(path), _, _) => from_file(Kubeconfig::read_from(path), &chosen).await?,
-        (None, true, None) => kube::Config::incluster().map_err(|error| {
+    if common.kubeconfig.is_none() && common.in_cluster && environment.get("KUBECONFIG").is_none() {
+        return kube::Config::incluster().map_err(|error| {
             Failure::chain(2, &error).hint("`--in-cluster` is for pods; elsewhere give `--kubeconfig`")
-        })?,
-        (None, _, _) => from_file(Kubeconfig::read(), &chosen)
+        });
+    }
+    config_of(common.kubeconfig.as_deref(), common.context.clone()).await
+}
+
+/// The cluster of a kubeconfig: this one, or as kubectl finds it.
+pub(crate) async fn config_of(kubeconfig: Option<&Path>, context: Option<String>) -> Result<kube::Config, Failure> {
+    let chosen = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    match kubeconfig {
+        Some(path) => from_file(Kubeconfig::read_from(path), &chosen).await,
+        None => from_file(Kubeconfig::read(), &chosen)
             .await
-            .map_err(|failure| failure.hint("give `--kubeconfig FILE`, or set `KUBECONFIG`"))?,
-    })
+            .map_err(|failure| failure.hint("give `--kubeconfig FILE`, or set `KUBECONFIG`")),
+    }
 }
 
 /// What a cluster takes from this program.

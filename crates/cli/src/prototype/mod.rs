@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
-use kiln_azure::Azure;
 use kiln_azure::login::Environment;
+use kiln_cloud::Factory;
 use kiln_cluster::PodInspector;
 use kiln_operate::{Context, Stop, Stopper};
 use kiln_prototype::run::RunId;
@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::answer::{self, Output};
 use crate::failure::Failure;
+use crate::local;
 use crate::stop::Stop as Signals;
 use common::Common;
 use connect::Now;
@@ -57,27 +58,42 @@ pub(crate) fn run(arguments: &Prototype, now: &dyn Fn() -> Timestamp) -> Result<
         let (started, rate) = (Instant::now(), arguments.common.clock_rate);
         let clock: Now =
             Arc::new(move || begin + SignedDuration::try_from(started.elapsed() * rate).unwrap_or(SignedDuration::MAX));
-        Session::open(arguments, &environment, clock).await?.run(&arguments.verb).await
+        let common = &arguments.common;
+        match common.local(&environment) {
+            Some(state) => {
+                let place = (local::factory::open(&state, &clock)?, kiln_local::ids::GROUP.to_owned());
+                Session::open(place, arguments, &environment, clock).await?.run(&arguments.verb).await
+            }
+            None => {
+                let place = connect::azure(common, &environment, &clock).await?;
+                Session::open(place, arguments, &environment, clock).await?.run(&arguments.verb).await
+            }
+        }
     });
     runtime.shutdown_background();
     result
 }
 
 /// One command with all that it works with.
-pub(crate) struct Session {
-    pub(crate) context: Context<Azure>,
+pub(crate) struct Session<F> {
+    pub(crate) context: Context<F>,
     pub(crate) speaker: Arc<Speaker>,
     output: Output,
 }
 
-impl Session {
-    async fn open(arguments: &Prototype, environment: &Environment, now: Now) -> Result<Self, Failure> {
+impl<F: Factory> Session<F> {
+    async fn open(
+        place: (F, String),
+        arguments: &Prototype,
+        environment: &Environment,
+        now: Now,
+    ) -> Result<Self, Failure> {
         let signals = Signals::new()?;
         let common = &arguments.common;
         let speaker = Arc::new(Speaker::new(common, arguments.verb.journal(), &now)?);
         let (stopper, stop) = Stop::pair();
         tokio::spawn(listen(signals, stopper, speaker.clone(), arguments.verb.is_interruptible()));
-        let place = connect::connect(common, environment, &now).await?;
+        let place = connect::connect(place, common, environment, &now).await?;
         let own_node = match place.own_node {
             Some(name) => Some(name.parse().map_err(|error| Failure::input(format_args!("NODE_ID: {error}")))?),
             None => None,
@@ -86,7 +102,7 @@ impl Session {
         let inside = PodInspector::new(&place.cluster, &place.namespace, image).pull_secret(place.pod_pull_secret);
         let inside = Arc::new(inside);
         let context = Context {
-            factory: Arc::new(place.azure),
+            factory: Arc::new(place.factory),
             cluster: place.cluster,
             inside,
             namespace: place.namespace,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use kiln_cloud::PoolName;
+use kiln_cloud::{Factory, PoolName};
 use kiln_operate::{AutoRequest, Became, Ending, Error, PARALLEL, PoolReport, RefreshRequest, Report, Request, Wish};
 use kiln_prototype::donor::{Choice, DonorRules, Row};
 use kiln_prototype::refresh::Pace;
@@ -41,13 +41,13 @@ impl Change {
     }
 }
 
-pub(crate) async fn update(session: &Session, verb: &Update) -> Result<(), Failure> {
+pub(crate) async fn update(session: &Session<impl Factory>, verb: &Update) -> Result<(), Failure> {
     let request = Request { node: verb.target_node.clone(), wish: verb.change.wish() };
     let report = kiln_operate::update(&session.context, &request).await.map_err(|error| failure(&error))?;
     finish(session, &[report])
 }
 
-pub(crate) async fn auto_update(session: &Session, verb: &AutoUpdate) -> Result<(), Failure> {
+pub(crate) async fn auto_update(session: &Session<impl Factory>, verb: &AutoUpdate) -> Result<(), Failure> {
     let request = AutoRequest {
         pools: verb.pools.target_vmss.clone(),
         rules: DonorRules {
@@ -115,7 +115,7 @@ fn pool_failure(report: &PoolReport) -> Option<Failure> {
     }
 }
 
-pub(crate) async fn resume(session: &Session, verb: &Resume) -> Result<(), Failure> {
+pub(crate) async fn resume(session: &Session<impl Factory>, verb: &Resume) -> Result<(), Failure> {
     let context = &session.context;
     let pools = context.pools(&verb.pools.target_vmss).await.map_err(|error| sides::failure(&error))?;
     let mut open: Vec<PoolName> = Vec::new();
@@ -135,7 +135,7 @@ pub(crate) async fn resume(session: &Session, verb: &Resume) -> Result<(), Failu
     finish(session, &reports)
 }
 
-pub(crate) async fn refresh(session: &Session, verb: &Refresh) -> Result<(), Failure> {
+pub(crate) async fn refresh(session: &Session<impl Factory>, verb: &Refresh) -> Result<(), Failure> {
     let pace = Pace { surge: verb.surge, max_unavailable: verb.max_unavailable, all_at_once: verb.all_at_once };
     let pace = pace.check().map_err(Failure::input)?;
     let request = RefreshRequest {
@@ -150,7 +150,7 @@ pub(crate) async fn refresh(session: &Session, verb: &Refresh) -> Result<(), Fai
 }
 
 /// Says how runs ended; the worst of them is the exit code.
-pub(crate) fn finish(session: &Session, reports: &[Report]) -> Result<(), Failure> {
+pub(crate) fn finish(session: &Session<impl Factory>, reports: &[Report]) -> Result<(), Failure> {
     let mut text = String::new();
     for report in reports {
         let _ = writeln!(text, "{}: {}", report.pool, report.ending);

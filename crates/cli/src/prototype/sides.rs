@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use kiln_cloud::Factory;
 use kiln_operate::{
     BackRequest, Request, SideError, check_access as ask, compare, history as runs_of, lift_hold, plan as foresee,
     rollback as go_back, status as stock,
@@ -24,7 +25,7 @@ pub(crate) fn failure(error: &SideError) -> Failure {
     Failure::chain(code, error)
 }
 
-pub(crate) async fn status(session: &Session, verb: &Status) -> Result<(), Failure> {
+pub(crate) async fn status(session: &Session<impl Factory>, verb: &Status) -> Result<(), Failure> {
     let report =
         stock(&session.context, &verb.pools.target_vmss, verb.max_age).await.map_err(|error| failure(&error))?;
     session.print(&report.to_string(), &report)?;
@@ -37,7 +38,7 @@ pub(crate) async fn status(session: &Session, verb: &Status) -> Result<(), Failu
         .hint("`kiln prototype update` or `kiln prototype auto-update` makes a new version"))
 }
 
-pub(crate) async fn check_access(session: &Session, verb: &CheckAccess) -> Result<(), Failure> {
+pub(crate) async fn check_access(session: &Session<impl Factory>, verb: &CheckAccess) -> Result<(), Failure> {
     let report = ask(&session.context, &verb.pools.target_vmss).await.map_err(|error| failure(&error))?;
     session.print(&report.to_string(), &report)?;
     match report.missing().count() {
@@ -47,7 +48,7 @@ pub(crate) async fn check_access(session: &Session, verb: &CheckAccess) -> Resul
     }
 }
 
-pub(crate) async fn plan(session: &Session, verb: &Plan) -> Result<(), Failure> {
+pub(crate) async fn plan(session: &Session<impl Factory>, verb: &Plan) -> Result<(), Failure> {
     let request = Request { node: verb.target_node.clone(), wish: verb.change.wish() };
     let plan = foresee(&session.context, &request, !verb.no_inspect).await.map_err(|error| failure(&error))?;
     session.print(&plan.to_string(), &plan)?;
@@ -58,7 +59,7 @@ pub(crate) async fn plan(session: &Session, verb: &Plan) -> Result<(), Failure> 
     }
 }
 
-pub(crate) async fn rollback(session: &Session, verb: &Rollback) -> Result<(), Failure> {
+pub(crate) async fn rollback(session: &Session<impl Factory>, verb: &Rollback) -> Result<(), Failure> {
     let context = &session.context;
     let pool = verb.pool.target_vmss.clone();
     if verb.lift_hold {
@@ -84,7 +85,7 @@ pub(crate) async fn rollback(session: &Session, verb: &Rollback) -> Result<(), F
     session.print(&report.to_string(), &report)
 }
 
-pub(crate) async fn history(session: &Session, verb: &History) -> Result<(), Failure> {
+pub(crate) async fn history(session: &Session<impl Factory>, verb: &History) -> Result<(), Failure> {
     let all = runs_of(&session.context, &verb.pools.target_vmss).await.map_err(|error| failure(&error))?;
     let mut text = String::new();
     for pool in &all {
@@ -103,7 +104,7 @@ pub(crate) async fn history(session: &Session, verb: &History) -> Result<(), Fai
     session.print(&text, &json!({"pools": all}))
 }
 
-pub(crate) async fn diff(session: &Session, verb: &Diff) -> Result<(), Failure> {
+pub(crate) async fn diff(session: &Session<impl Factory>, verb: &Diff) -> Result<(), Failure> {
     let found = compare(&session.context, verb.pool.target_vmss.as_ref(), &verb.from, &verb.to).await;
     let diff = found.map_err(|error| failure(&error))?;
     session.print(&diff.to_string(), &diff)

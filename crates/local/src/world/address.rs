@@ -20,7 +20,7 @@ const MOST: u16 = 250 * 255;
 const IN_A_ROW: u16 = 250;
 
 /// The address of a machine by its number. None ends in 0, 1 or 255, which some programs take for something else.
-pub(crate) fn address(number: u16) -> Result<Ipv4Addr, WorldError> {
+pub fn address(number: u16) -> Result<Ipv4Addr, WorldError> {
     if number == 0 || number > MOST {
         return Err(WorldError::NoAddress { number, most: MOST });
     }

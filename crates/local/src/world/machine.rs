@@ -18,6 +18,8 @@ use crate::{Body, DiskPath, MachineKey, Power, PowerError};
 const TICK: Duration = Duration::from_millis(25);
 /// How long a machine may take to have a first process. A second is usual; a machine that compiles on every core has taken twenty.
 const STARTED: u32 = 60_000 / 25;
+/// How long a machine that is to go down may take to come up so far that it can be told.
+const HEARS: u32 = 20_000 / 25;
 /// How long a machine may take to shut down by itself: systemd gives a service 90 seconds by default, a platform gives a machine less.
 const SHUT_DOWN: u32 = 45_000 / 25;
 /// How long the kernel may take to bury what was killed.
@@ -88,7 +90,7 @@ impl World {
             .args(["sh", "-c", NSPAWN, "nspawn"])
             .args(mounts)
             // What a machine's root may do, kubelet and containerd need; the kernel's log they read.
-            .args(["--capability=all", "--bind=/dev/kmsg", "--system-call-filter=@keyring bpf"])
+            .args(["--capability=all", "--bind=/dev/kmsg", "--system-call-filter=@keyring bpf", "--resolv-conf=off"])
             .env("LAYERS", options)
             .env("BASE", self.state())
             .env("TOOLS", tools)
@@ -153,8 +155,10 @@ impl World {
 
     async fn off(&self, name: &MachineKey) -> Result<(), WorldError> {
         let lock = self.lock(name);
-        // systemd-nspawn and QEMU alike shut their machine down in good order on this signal.
-        if let Some(runner) = self.runner(name) {
+        // systemd-nspawn shuts its machine down in good order on this signal. A service manager that is not up yet would not hear of it.
+        if self.hears(name).await?
+            && let Some(runner) = self.runner(name)
+        {
             signal(runner, Signal::TERM);
             if gone(&lock, SHUT_DOWN).await? {
                 return Ok(());
@@ -167,6 +171,21 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Waits until the machine's service manager can be told anything; whether it can.
+    async fn hears(&self, name: &MachineKey) -> Result<bool, WorldError> {
+        for _ in 0..HEARS {
+            let up = |leader: u32| Path::new(&format!("/proc/{leader}/root/run/systemd/private")).exists();
+            if self.leader(name).is_some_and(up) {
+                return Ok(true);
+            }
+            if !held(&self.lock(name))? {
+                break;
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        Ok(false)
     }
 
     /// The process that the machine stands and falls with.

@@ -13,7 +13,7 @@ mod machine;
 mod processes;
 mod record;
 
-pub use address::{GATEWAY, METADATA, WIRE_SERVER, number_at};
+pub use address::{GATEWAY, METADATA, WIRE_SERVER, address, number_at};
 pub use enter::{Entered, First, enter};
 pub use error::WorldError;
 pub use first::run;

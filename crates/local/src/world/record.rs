@@ -61,6 +61,11 @@ impl World {
         &self.state
     }
 
+    /// The root of a system that has QEMU, where it is not this system's own.
+    pub fn qemu_root(&self) -> Option<&Path> {
+        self.record.tools.qemu.as_deref()
+    }
+
     /// The folder of a machine, gone with the world.
     pub(crate) fn machine(&self, name: &str) -> PathBuf {
         run_folder(&self.state).join("machines").join(name)

@@ -1,0 +1,49 @@
+//! `kiln local image`: what machines are made from.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use kiln_local::{Kind, ids};
+use serde_json::json;
+
+use super::Common;
+use super::factory::failed;
+use crate::answer;
+use crate::failure::Failure;
+use crate::prototype::connect::Now;
+
+const EXAMPLES: &str = "Examples:
+  kiln local image import debian ./root
+  kiln local image import debian-vm ./disk.qcow2
+
+A folder is the root of a system with systemd, for machines by systemd-nspawn; a file is a disk, for machines by QEMU. It stays where it
+is, and must not change any more.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Image {
+    /// Give a root folder or a disk file a name that pools can be made from
+    Import(Import),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Import {
+    #[command(flatten)]
+    common: Common,
+    /// Name of the image
+    name: String,
+    /// Root folder, or disk file
+    base: PathBuf,
+}
+
+pub(crate) async fn run(command: &Image, now: &Now) -> Result<(), Failure> {
+    let Image::Import(Import { common, name, base }) = command;
+    let kind = match std::fs::metadata(base) {
+        Ok(found) if found.is_dir() => Kind::Nspawn,
+        Ok(_) => Kind::Qemu,
+        Err(error) => return Err(Failure::file(base, error)),
+    };
+    common.state.open(now)?.import_image(name, kind, base).await.map_err(|error| failed(&error))?;
+    let value = json!({"name": name, "id": ids::of_image(name), "kind": kind, "base": base});
+    answer::either(common.output, &value, |_| format!("image `{name}` is {}\n", base.display()))
+}

@@ -1,0 +1,253 @@
+//! The metadata service and the wire server of a world: the embedded Azure's, asked by machines that really run.
+//!
+//! The embedded Azure is made anew from the state folder whenever that has changed. What it had to make up, the ids and addresses of its
+//! machines and the image that they are of, is replaced in its answers by what the machines really are.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kiln_cloud::TRIAL_TAG;
+use kiln_local::world::{METADATA, WIRE_SERVER, number_at};
+use kiln_local::{Shown, ids};
+use kiln_sim::{Options, PoolSpec, Sim, WorldSpec};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+
+use super::factory::{Local, image_id, user_data};
+use crate::failure::{Failure, chain};
+use crate::prototype::connect::Now;
+
+const PORT: u16 = 80;
+/// More than a report of readiness has; what is longer comes from nobody's agent.
+const LONGEST: usize = 1 << 20;
+
+/// What is asked on a connection.
+#[derive(Debug, Clone, Copy)]
+enum Face {
+    Imds,
+    Wire,
+}
+
+/// Answers for as long as the world lasts.
+pub(super) struct Metadata {
+    local: Local,
+    now: Now,
+    last: Mutex<Option<Arc<Azure>>>,
+}
+
+/// An embedded Azure with a machine for each of the world.
+struct Azure {
+    sim: Sim,
+    machines: Vec<Shown>,
+    user_data: BTreeMap<String, String>,
+}
+
+impl Metadata {
+    /// Listens where a cloud does.
+    pub(super) async fn start(local: Local, now: Now) -> Result<(), Failure> {
+        let metadata = Arc::new(Self { local, now, last: Mutex::default() });
+        for (address, face) in [(METADATA, Face::Imds), (WIRE_SERVER, Face::Wire)] {
+            let address = SocketAddr::from((address, PORT));
+            let listener = TcpListener::bind(address).await;
+            let listener =
+                listener.map_err(|error| Failure::failed(format_args!("cannot listen on {address}: {error}")))?;
+            tokio::spawn(metadata.clone().serve(listener, face));
+        }
+        Ok(())
+    }
+
+    async fn serve(self: Arc<Self>, listener: TcpListener, face: Face) {
+        loop {
+            let Ok((stream, peer)) = listener.accept().await else { continue };
+            let metadata = self.clone();
+            tokio::spawn(async move {
+                let answer = service_fn(move |request| {
+                    let metadata = metadata.clone();
+                    async move { Ok::<_, Infallible>(metadata.answer(face, peer.ip(), request).await) }
+                });
+                // A machine that is switched off in the middle is its own affair.
+                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+            });
+        }
+    }
+
+    async fn answer(&self, face: Face, peer: IpAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let Ok(body) = Limited::new(body, LONGEST).collect().await else {
+            return refusal(StatusCode::PAYLOAD_TOO_LARGE, "too long");
+        };
+        let azure = match self.azure().await {
+            Ok(azure) => azure,
+            Err(why) => return refusal(StatusCode::INTERNAL_SERVER_ERROR, &why),
+        };
+        let number = match peer.to_canonical() {
+            IpAddr::V4(address) => number_at(address),
+            IpAddr::V6(_) => None,
+        };
+        let machine = azure.machines.iter().find(|machine| Some(machine.number) == number);
+        let Some(machine) = machine else {
+            return refusal(StatusCode::NOT_FOUND, &format!("{peer} is not the address of a machine of this world"));
+        };
+        azure.answer(face, machine, &Request::from_parts(head, body.to_bytes()))
+    }
+
+    /// The embedded Azure of the state folder as it is now.
+    async fn azure(&self) -> Result<Arc<Azure>, String> {
+        let machines = self.local.machines().await.map_err(|error| chain(&error))?;
+        let folder = self.local.store().folder();
+        let mut told = BTreeMap::new();
+        for pool in machines.iter().filter_map(pool_of) {
+            match std::fs::read_to_string(user_data(&folder, &pool)) {
+                Ok(text) => drop(told.insert(pool, text)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(format!("user data of pool `{pool}`: {error}")),
+            }
+        }
+        let mut last = self.last.lock().await;
+        match last.as_ref() {
+            Some(azure) if azure.machines == machines && azure.user_data == told => Ok(azure.clone()),
+            _ => {
+                let azure = Arc::new(Azure::new(machines, told, &self.now)?);
+                *last = Some(azure.clone());
+                Ok(azure)
+            }
+        }
+    }
+}
+
+/// The pool whose user data a machine has: its own, or the one that it is a trial of.
+fn pool_of(machine: &Shown) -> Option<String> {
+    let (pool, _) = machine.place.as_ref()?;
+    Some(machine.tags.get(TRIAL_TAG).cloned().unwrap_or_else(|| pool.to_string()))
+}
+
+impl Azure {
+    fn new(machines: Vec<Shown>, user_data: BTreeMap<String, String>, now: &Now) -> Result<Self, String> {
+        let mut pools: BTreeMap<String, PoolSpec> = BTreeMap::new();
+        for machine in &machines {
+            let Some((pool, instance)) = &machine.place else { continue };
+            let number: u32 = instance.as_str().parse().map_err(|_| format!("`{instance}` is no number"))?;
+            let told = pool_of(machine).and_then(|pool| user_data.get(&pool));
+            let known = pools.entry(pool.to_string());
+            let spec = known.or_insert_with(|| spec(pool.as_str(), machine, told));
+            spec.capacity = spec.capacity.max(number + 1);
+        }
+        let world = WorldSpec {
+            resource_group: ids::GROUP.to_owned(),
+            subscription_name: "local".to_owned(),
+            pools: pools.into_values().collect(),
+            ..WorldSpec::default()
+        };
+        let sim = Sim::new(world, Options::instant(now.as_ref()())).map_err(|error| chain(&error))?;
+        Ok(Self { sim, machines, user_data })
+    }
+
+    fn answer(&self, face: Face, machine: &Shown, request: &Request<Bytes>) -> Response<Full<Bytes>> {
+        let played = self.sim.machines().into_iter().find(|played| played.computer_name == machine.computer_name);
+        let Some(played) = played else {
+            return refusal(StatusCode::NOT_FOUND, "machines that are of no pool are not known here yet");
+        };
+        let peer = Some(IpAddr::V4(played.address));
+        let reply = match face {
+            Face::Imds => self.sim.imds(peer, request),
+            Face::Wire => self.sim.wire(peer, request),
+        };
+        let Some(response) = reply.answer() else { return refusal(StatusCode::SERVICE_UNAVAILABLE, "not now") };
+        let own = kiln_local::world::address(machine.number).unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let real = Real {
+            swapped: [(played.vm_id, machine.vm_id.clone()), (played.address.to_string(), own.to_string())],
+            image: image_id(&machine.image),
+        };
+        let path = request.uri().path().trim_end_matches('/').to_owned();
+        let answered = response.status().is_success();
+        response.map(|body| Full::new(if answered { real.put_into(&path, &body) } else { body }))
+    }
+}
+
+fn spec(pool: &str, machine: &Shown, told: Option<&String>) -> PoolSpec {
+    let mut spec = WorldSpec::default().pools.swap_remove(0);
+    spec.name = pool.to_owned();
+    spec.capacity = 0;
+    spec.custom_data = None;
+    spec.extensions = Vec::new();
+    spec.user_data = told.cloned();
+    spec.tags = machine.tags.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    spec
+}
+
+/// What is said of an image that somebody sells; there are none here.
+const FOR_SALE: [&str; 4] = ["offer", "publisher", "sku", "version"];
+
+/// What a machine really is.
+struct Real {
+    /// What the embedded Azure made up, and what is so.
+    swapped: [(String, String); 2],
+    image: String,
+}
+
+impl Real {
+    fn put_into(&self, path: &str, body: &Bytes) -> Bytes {
+        let Ok(text) = std::str::from_utf8(body) else { return body.clone() };
+        let (_, leaf) = path.rsplit_once('/').unwrap_or(("", path));
+        if path.ends_with("/imageReference/id") {
+            return Bytes::from(self.image.clone());
+        }
+        if FOR_SALE.contains(&leaf) {
+            return Bytes::new();
+        }
+        if let Some(leaf) = self.swap(text) {
+            return Bytes::from(leaf);
+        }
+        match serde_json::from_str::<Value>(text) {
+            Ok(mut value) if value.is_object() || value.is_array() => {
+                self.walk(&mut value);
+                Bytes::from(value.to_string())
+            }
+            _ => body.clone(),
+        }
+    }
+
+    fn swap(&self, text: &str) -> Option<String> {
+        self.swapped.iter().find(|(made_up, _)| made_up == text).map(|(_, real)| real.clone())
+    }
+
+    fn walk(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Some(real) = self.swap(text) {
+                    *text = real;
+                }
+            }
+            Value::Array(all) => all.iter_mut().for_each(|one| self.walk(one)),
+            Value::Object(fields) => {
+                for (name, field) in fields.iter_mut() {
+                    match name.as_str() {
+                        "imageReference" => {
+                            *field = json!({"id": self.image, "offer": "", "publisher": "", "sku": "", "version": ""});
+                        }
+                        name if FOR_SALE.contains(&name) && field.is_string() => *field = json!(""),
+                        _ => self.walk(field),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn refusal(status: StatusCode, why: &str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(json!({"error": why}).to_string())));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,190 @@
+//! `kiln prototype` on real machines: a real disk is captured, the operator is killed in the middle, and clones join a real cluster.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::cluster::Cluster;
+use super::image::KILN_IMAGE;
+use super::inside::{KILN, in_world, node_root};
+use super::machines::{kiln, machines, said, shell, text};
+use super::root;
+
+/// What tells machines apart: a word for each place, and how it is read.
+const IDENTITY: [(&str, &str); 10] = [
+    ("machine id", "cat /etc/machine-id"),
+    ("machine id of dbus", "cat /var/lib/dbus/machine-id 2>/dev/null || cat /etc/machine-id"),
+    ("host name", "cat /etc/hostname"),
+    ("name in use", "hostname"),
+    ("ssh host key", "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key"),
+    ("iSCSI initiator", "cat /etc/iscsi/initiatorname.iscsi"),
+    ("NVMe host id", "cat /etc/nvme/hostid"),
+    ("recorded machine", "cat /var/lib/kiln/vm-id"),
+    ("firmware's id", "cat /run/kiln-local/dmi/product_uuid"),
+    ("kubelet's certificate", "sha256sum </var/lib/kubelet/pki/kubelet-client-current.pem"),
+];
+
+const PLANTED: &str = "
+    mkdir -p /etc/iscsi /etc/nvme
+    echo InitiatorName=iqn.1993-08.org.debian:01:donor >/etc/iscsi/initiatorname.iscsi
+    echo 0f1e2d3c-0000-1111-2222-333344445555 >/etc/nvme/hostid
+    test -e /etc/ssh/ssh_host_ed25519_key || ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
+    echo donor-typed >/root/.bash_history
+    echo patched-by-hand >/usr/local/share/patched
+";
+
+/// A process that ends with the test.
+struct Background(Child);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Stage {
+    cluster: Cluster,
+    _nodes: Background,
+}
+
+impl Stage {
+    /// A pool of two nodes that have joined.
+    fn start(state: &Path) -> Self {
+        let root = state.join("root");
+        root::make(&root, &node_root());
+        let cluster = Cluster::start(&state.join("kube"));
+        let document = state.join("node.json");
+        fs::write(&document, cluster.document().to_string()).expect("written");
+        let mut command = Command::new(KILN);
+        command.args(["local", "nodes", "--kubeconfig"]).arg(cluster.plane.kubeconfig());
+        let nodes = Background(command.spawn().expect("kiln runs"));
+        let path = |path: &Path| path.to_str().expect("plain").to_owned();
+        kiln(&["local", "image", "import", "debian", &path(&root)]);
+        let data = path(&document);
+        kiln(&["local", "pool", "create", "nodes", "--image", "debian", "--count", "2", "--user-data", &data]);
+        let stage = Self { cluster, _nodes: nodes };
+        stage.wait_ready(&["nodes000000", "nodes000001"]);
+        stage
+    }
+
+    #[track_caller]
+    fn wait_ready(&self, nodes: &[&str]) {
+        for node in nodes {
+            Cluster::wait(&format!("`{node}` is ready"), 60, || {
+                let known = self.cluster.get(&["node", node])?["spec"]["providerID"].is_string();
+                (known && self.cluster.is_ready(node)).then_some(())
+            });
+        }
+    }
+
+    fn prototype(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(KILN);
+        command.arg("prototype").args(words).arg("--kubeconfig").arg(self.cluster.plane.kubeconfig());
+        command.args(["--pod-image", KILN_IMAGE, "--output", "json", "--log-level", "info"]);
+        command
+    }
+
+    /// The pool made larger: the new nodes, which must become ready.
+    #[track_caller]
+    fn grow(&self, count: u32) -> Vec<String> {
+        let before = machines();
+        kiln(&["local", "pool", "scale", "nodes", &count.to_string()]);
+        let new: Vec<String> = machines().into_keys().filter(|node| !before.contains_key(node)).collect();
+        self.wait_ready(&new.iter().map(String::as_str).collect::<Vec<_>>());
+        new
+    }
+}
+
+/// Whether a disk has been captured.
+fn captured(state: &Path) -> bool {
+    let documents = fs::read_dir(state.join("captures")).into_iter().flatten().flatten();
+    documents.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().ends_with(".json"))
+}
+
+#[track_caller]
+fn assert_completed(mut command: Command) {
+    let output = command.output().expect("kiln runs");
+    assert!(output.status.success(), "{}", said(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+    assert_eq!(answer["runs"][0]["ending"], "completed", "{}", said(&output));
+}
+
+#[test]
+fn a_killed_run_is_resumed_and_clones_of_clones_join_by_themselves_with_the_donors_token_revoked() {
+    let name = "clones::a_killed_run_is_resumed_and_clones_of_clones_join_by_themselves_with_the_donors_token_revoked";
+    in_world(name, |state| {
+        let stage = Stage::start(state);
+        shell("nodes000000", PLANTED);
+
+        let mut run = stage.prototype(&["update", "--target-node", "nodes000000"]);
+        let mut run = Background(run.stdout(Stdio::null()).spawn().expect("kiln runs"));
+        while !captured(state) {
+            assert!(run.0.try_wait().expect("a child").is_none(), "it ended before it had captured a disk");
+            thread::sleep(Duration::from_millis(5));
+        }
+        run.0.kill().expect("killed");
+        run.0.wait().expect("a child");
+        assert_eq!(machines()["nodes000000"]["on"], false, "the donor is off while its disk is captured");
+        assert_eq!(machines()["nodes000001"]["on"], true, "nobody else is");
+
+        // From here on nobody joins with what the donor joined with.
+        stage.cluster.revoke("first0");
+        stage.cluster.rotate("second", "fedcba9876543210");
+        assert_completed(stage.prototype(&["resume"]));
+        stage.wait_ready(&["nodes000000"]);
+
+        let clones = stage.grow(4);
+        assert_eq!(clones.len(), 2, "{clones:?}");
+        shell(&clones[0], "test \"$(cat /usr/local/share/patched)\" = patched-by-hand; test ! -e /root/.bash_history");
+
+        // A day later the clone is the donor.
+        let tomorrow = Timestamp::now() + SignedDuration::from_hours(24);
+        assert_completed(stage.prototype(&["update", "--target-node", &clones[0], "--now", &tomorrow.to_string()]));
+        let grandchildren = stage.grow(5);
+        assert_eq!(grandchildren.len(), 1, "{grandchildren:?}");
+
+        let all = machines();
+        assert_eq!(all.len(), 5, "the canaries are gone: {all:?}");
+        assert_differ(&stage, &all.keys().map(String::as_str).collect::<Vec<_>>());
+        let ancestry = shell(&grandchildren[0], "cat /var/lib/kiln/ancestry.log");
+        for ancestor in ["nodes000000", &clones[0]] {
+            let id = text(&all[ancestor], "vmId");
+            assert!(ancestry.contains(&id), "{id} of `{ancestor}` is not in {ancestry}");
+        }
+        let layers = |node: &str| all[node]["layers"].as_u64();
+        assert_eq!((layers("nodes000001"), layers(&clones[1]), layers(&grandchildren[0])), (Some(0), Some(1), Some(2)));
+    });
+}
+
+/// Every machine is told from every other by all that is said of it, by itself and by the API server.
+#[track_caller]
+fn assert_differ(stage: &Stage, nodes: &[&str]) {
+    let mut seen: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for node in nodes {
+        for (what, line) in IDENTITY {
+            // Only the donor and those that come from it were given these.
+            let none = *node == "nodes000001" && matches!(what, "iSCSI initiator" | "NVMe host id" | "ssh host key");
+            if !none {
+                seen.entry(what).or_default().push(shell(node, line));
+            }
+        }
+        let found = stage.cluster.get(&["node", node]).unwrap_or_else(|| panic!("no node `{node}`"));
+        seen.entry("machine id of the node").or_default().push(text(&found["status"]["nodeInfo"], "machineID"));
+        seen.entry("provider id").or_default().push(text(&found["spec"], "providerID"));
+        assert!(stage.cluster.is_ready(node), "`{node}`");
+    }
+    for (what, mut values) in seen {
+        let count = values.len();
+        assert!(count >= 4 && values.iter().all(|value| !value.is_empty()), "{what}: {values:?}");
+        values.sort();
+        values.dedup();
+        assert_eq!(values.len(), count, "{what}: {values:?}");
+    }
+}

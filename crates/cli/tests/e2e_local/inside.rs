@@ -1,0 +1,43 @@
+//! Tests that run in a world: each is started again there.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use parts::Part;
+
+/// The kiln that was built.
+pub(crate) const KILN: &str = env!("CARGO_BIN_EXE_kiln");
+
+/// The state folder of the world around us; none where this process is not in one.
+pub(crate) fn state() -> Option<PathBuf> {
+    std::env::var_os("KILN_LOCAL").map(PathBuf::from)
+}
+
+/// The root of a Debian that boots.
+pub(crate) fn node_root() -> PathBuf {
+    let nspawn = testkit::require(Part::NodeRoot);
+    nspawn.ancestors().nth(3).unwrap_or_else(|| panic!("{} is in no root", nspawn.display())).to_owned()
+}
+
+/// A command in a world of its own.
+pub(crate) fn world(state: &Path) -> Command {
+    let mut command = Command::new(KILN);
+    command.args(["local", "run", "--state"]).arg(state).arg("--nspawn-root").arg(node_root()).arg("--");
+    command
+}
+
+/// Runs a test in a world with a state folder of its own, by starting it again in there.
+#[track_caller]
+pub(crate) fn in_world(test: &str, body: impl FnOnce(&Path)) {
+    if let Some(state) = state() {
+        return body(&state);
+    }
+    let folder = tempfile::Builder::new().prefix("kiln-local-").tempdir().expect("a folder");
+    let mut command = world(&folder.path().join("state"));
+    command.arg(std::env::current_exe().expect("this program")).args(["--exact", test, "--nocapture"]);
+    let status = command.status().expect("kiln runs");
+    if !status.success() && std::env::var_os("KILN_KEEP").is_some() {
+        panic!("see {}", folder.keep().display());
+    }
+    assert!(status.success(), "`{test}` failed in its world: {status}");
+}

@@ -1,0 +1,48 @@
+//! The machines of a world, as `kiln local` shows them, and what they say from the inside.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::inside::KILN;
+
+/// Runs kiln, which must succeed, and gives what it answered.
+#[track_caller]
+pub(crate) fn kiln(words: &[&str]) -> Value {
+    let output = Command::new(KILN).args(words).args(["--output", "json"]).output().expect("kiln runs");
+    assert!(output.status.success(), "kiln {}: {}", words.join(" "), said(&output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(&output)))
+}
+
+/// What a program said, on either stream.
+pub(crate) fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The machines by the names of their nodes.
+#[track_caller]
+pub(crate) fn machines() -> BTreeMap<String, Value> {
+    let status = kiln(&["local", "status"]);
+    let all = status["machines"].as_array().cloned().unwrap_or_default();
+    all.into_iter().map(|machine| (text(&machine, "computerName"), machine)).collect()
+}
+
+/// A field that is a text.
+#[track_caller]
+pub(crate) fn text(value: &Value, field: &str) -> String {
+    value[field].as_str().unwrap_or_else(|| panic!("no {field} in {value}")).to_owned()
+}
+
+/// Runs lines of shell in a machine, which must succeed.
+#[track_caller]
+pub(crate) fn shell(node: &str, lines: &str) -> String {
+    let machine = machines().remove(node).unwrap_or_else(|| panic!("no machine `{node}`"));
+    let leader = machine["leader"].as_u64().unwrap_or_else(|| panic!("`{node}` is off")).to_string();
+    let namespaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"];
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &leader]).args(namespaces).args(["--", "sh", "-euc", lines]).current_dir("/").env_clear();
+    let output = command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().expect("nsenter runs");
+    assert!(output.status.success(), "`{node}`: {lines}: {}", said(&output));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}

@@ -1,0 +1,10 @@
+//! Real machines on this machine: a world of private namespaces, nodes with a real kubelet and containerd in it, and the prototype
+//! operation on them.
+
+mod clones;
+mod cluster;
+mod image;
+mod inside;
+mod machines;
+mod root;
+mod world;

@@ -1,0 +1,127 @@
+//! The world itself: what is in it, what becomes of it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use super::inside::{KILN, in_world, node_root, world};
+use super::machines::{kiln, machines, said, shell, text};
+
+/// The control groups of worlds.
+fn groups() -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
+        for inner in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            found.extend(inner.file_name().to_str().filter(|name| name.starts_with("kiln-local-")).map(str::to_owned));
+        }
+    }
+    found
+}
+
+/// Waits until something is so; far longer than it takes.
+#[track_caller]
+fn wait(what: &str, look: impl Fn() -> bool) {
+    for _ in 0..1500 {
+        if look() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("waited in vain until {what}");
+}
+
+#[test]
+fn a_command_runs_in_a_network_of_its_own_and_its_code_is_the_worlds() {
+    let state = tempfile::tempdir().expect("a folder");
+    let output = world(state.path())
+        .args(["sh", "-c", "cat /proc/sys/kernel/random/boot_id; ip -brief address show kiln0; ps ax | wc -l; exit 7"])
+        .output()
+        .expect("kiln runs");
+    assert_eq!(output.status.code(), Some(7), "{}", said(&output));
+    let said = said(&output);
+    assert!(said.contains("10.77.0.1/16") && said.contains("169.254.169.254/32"), "{said}");
+    assert!(!Path::new("/sys/class/net/kiln0").exists(), "the bridge is in the world alone");
+    assert_eq!(fs::read_dir(state.path().join("run")).expect("a folder").count(), 0, "what was in memory is gone");
+}
+
+#[test]
+fn a_world_whose_starter_is_killed_ends_and_leaves_nothing() {
+    let state = tempfile::tempdir().expect("a folder");
+    let mark = state.path().join("there");
+    let script = format!("(exec sleep 3617) & echo $! >{}; wait", mark.display());
+    let mut command = world(state.path());
+    let mut starter = command.args(["sh", "-c", &script]).stdout(Stdio::null()).spawn().expect("kiln runs");
+    wait("the command runs", || fs::read_to_string(&mark).is_ok_and(|text| !text.is_empty()));
+    let group = format!("kiln-local-{}", starter.id());
+    assert!(groups().contains(&group));
+    let second = world(state.path()).arg("true").output().expect("kiln runs");
+    assert_eq!(second.status.code(), Some(3), "{}", said(&second));
+
+    starter.kill().expect("killed");
+    starter.wait().expect("a child");
+    wait("its control groups are gone", || !groups().contains(&group));
+    let sleeps =
+        |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == b"sleep\x003617\x00");
+    let left = fs::read_dir("/proc").expect("processes").flatten().any(sleeps);
+    assert!(!left, "a process outlived its world");
+    let again = world(state.path()).arg("true").output().expect("kiln runs");
+    assert!(again.status.success(), "{}", said(&again));
+}
+
+#[test]
+fn outside_of_a_world_no_machine_can_be_made_and_the_error_says_how_to_start_one() {
+    let state = tempfile::tempdir().expect("a folder");
+    let mut command = std::process::Command::new(KILN);
+    let output = command.args(["local", "status", "--state"]).arg(state.path()).output().expect("kiln runs");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("kiln local run --state"), "{}", said(&output));
+}
+
+#[test]
+fn machines_outlive_who_switched_them_on_know_who_they_are_and_go_with_their_pool() {
+    let name = "world::machines_outlive_who_switched_them_on_know_who_they_are_and_go_with_their_pool";
+    in_world(name, |state| {
+        kiln(&["local", "image", "import", "debian", node_root().to_str().expect("plain")]);
+        let told = state.join("told");
+        fs::write(&told, "what machines are told").expect("written");
+        let data = told.to_str().expect("plain");
+        let made = kiln(&["local", "pool", "create", "few", "--image", "debian", "--count", "2", "--user-data", data]);
+        assert_eq!(made["nodes"], serde_json::json!(["few000000", "few000001"]));
+        let all = machines();
+        let ask = |node: &str, path: &str| {
+            let url =
+                format!("http://169.254.169.254/metadata/instance/compute/{path}?api-version=2021-05-01&format=text");
+            shell(node, &format!("curl --silent --fail --header Metadata:true '{url}'"))
+        };
+        for node in ["few000000", "few000001"] {
+            assert_eq!(all[node]["on"], true);
+            assert_eq!(ask(node, "vmId"), text(&all[node], "vmId"));
+            assert_eq!(shell(node, "cat /run/kiln-local/dmi/product_uuid"), text(&all[node], "vmId"));
+            assert_eq!(ask(node, "osProfile/computerName"), node);
+            assert_eq!(ask(node, "storageProfile/imageReference/id"), "/local/images/debian");
+            assert_eq!(
+                shell(node, &format!("echo {} | base64 --decode", ask(node, "userData"))),
+                "what machines are told"
+            );
+            let own = shell(node, "ip -brief address show host0");
+            assert!(own.contains(&text(&all[node], "address")), "{own}");
+        }
+        // They reach each other, as nodes do.
+        let other = text(&all["few000001"], "address");
+        shell(
+            "few000000",
+            &format!("ip neighbour flush dev host0; timeout 5 sh -c 'echo >/dev/udp/{other}/9' || true"),
+        );
+        shell("few000000", "echo kept >/root/kept; systemctl is-system-running --wait || true");
+
+        let scaled = kiln(&["local", "pool", "scale", "few", "1"]);
+        assert_eq!(scaled["nodes"], serde_json::json!(["few000000"]));
+        assert_eq!(machines().len(), 1);
+        assert_eq!(shell("few000000", "cat /root/kept"), "kept");
+        kiln(&["local", "pool", "delete", "few"]);
+        assert!(machines().is_empty());
+        assert_eq!(fs::read_dir(state.join("layers")).expect("a folder").count(), 0, "no disk is left");
+    });
+}
