@@ -129,4 +129,23 @@ mod tests {
         assert_eq!(links, expected);
         assert_eq!(wanted_by("kubelet.service.d/10-kiln.conf", "[Unit]\nAfter=x\n"), []);
     }
+
+    #[test]
+    fn every_unit_of_kiln_that_has_to_be_turned_on_is() {
+        let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../units");
+        let mut links = Vec::new();
+        for path in tree(&units).expect("the folder of units") {
+            let name = path.strip_prefix(&units).expect("below").display().to_string();
+            links.extend(
+                wanted_by(&name, &fs::read_to_string(&path).expect("a unit")).into_iter().map(|(path, _)| path),
+            );
+        }
+        let turned_on = [
+            ("multi-user.target", "kiln-config.service"),
+            ("multi-user.target", "kiln-configured.target"),
+            ("sysinit.target", "kiln-identity.service"),
+            ("multi-user.target", "kiln-watch.service"),
+        ];
+        assert_eq!(links, turned_on.map(|(target, unit)| format!("{UNITS}/{target}.wants/{unit}")));
+    }
 }
