@@ -30,8 +30,26 @@ fn at_first_boot_nothing_waits_for_the_disk() {
     root.write_all(&files, Durability::Later).expect("written");
     root.flip("/current", "b", Durability::Later).expect("flipped");
     assert_eq!(root.counts().fsyncs, 0);
-    root.sync(&["/"]).expect("synced");
-    assert_eq!(root.counts().syncfs, 1);
+    root.sync(&["/", "/b"]).expect("synced");
+    assert_eq!(root.counts().syncfs, 1, "both are on one file system");
+}
+
+#[test]
+fn nobody_reads_a_file_in_preparation_who_may_not_read_it_in_the_end() {
+    for (mode, first) in [(0o600, 0o600), (0o640, 0o600), (0o440, 0o600), (0o666, 0o644), (0o755, 0o755)] {
+        let (folder, root) = root();
+        let file = Placed::new("/f", b"half of it", mode);
+        // The file is made, and half of its bytes are there.
+        root.stop_after(Some(2));
+        assert!(matches!(root.write_all(&[file], Durability::Later), Err(Error::Stopped { .. })));
+        let mode_of = |name: &str| fs::metadata(folder.path().join(name)).expect("stat").permissions().mode() & 0o7777;
+        assert_eq!(mode_of(".f.kiln-new") & !first, 0, "{mode:o}");
+        assert_eq!(fs::read(folder.path().join(".f.kiln-new")).expect("read"), b"half ");
+        root.stop_after(None);
+        root.write_all(&[file], Durability::Later).expect("what was left is no hindrance");
+        assert_eq!(mode_of("f"), mode);
+        assert_eq!(fs::read_dir(folder.path()).expect("list").count(), 1, "nothing is left over");
+    }
 }
 
 #[test]

@@ -25,6 +25,16 @@ const SETTINGS: [&str; 4] = [
     "/proc/sys/vm/overcommit_memory",
 ];
 
+/// Folders that every machine has, whoever configures it.
+const FOLDERS: [&str; 5] = ["etc/sudoers.d", "etc/sysctl.d", "home", "run", "var/lib"];
+
+/// The accounts that a small Debian has without people.
+const ACCOUNTS: u32 = 24;
+
+fn account(id: u32) -> String {
+    if id == 0 { "root".to_owned() } else { format!("service{id}") }
+}
+
 /// What a figure may be at most, where somebody promised it.
 type Budget = Option<u64>;
 
@@ -133,12 +143,15 @@ impl Node<'_> {
         if root.exists() {
             fs::remove_dir_all(&root).map_err(Error::file(&root))?;
         }
-        folder(&root)?;
+        for name in FOLDERS {
+            folder(&root.join(name))?;
+        }
         let text = |path: &str, content: &str| tree::Item::text(path, content);
+        let accounts = |line: fn(u32) -> String| (0..ACCOUNTS).map(line).collect::<String>();
         let mut items = vec![
-            text("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\n"),
-            text("/etc/group", "root:x:0:\n"),
-            text("/etc/shadow", "root:*:19000:0:99999:7:::\n"),
+            text("/etc/passwd", &accounts(|id| format!("{}:x:{id}:{id}::/:/usr/sbin/nologin\n", account(id)))),
+            text("/etc/group", &accounts(|id| format!("{}:x:{id}:\n", account(id)))),
+            text("/etc/shadow", &accounts(|id| format!("{}:*:19000:0:99999:7:::\n", account(id)))),
             text("/etc/hostname", "localhost\n"),
             text("/cd/ovf-env.xml", &ovf_env()),
         ];

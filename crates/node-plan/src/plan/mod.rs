@@ -25,7 +25,7 @@ const UP_TO: Effect = Effect::Restart;
 /// From what is to what should be.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What differs between the documents.
+    /// What differs from the document in force; nothing where there is none.
     pub changes: Vec<Change>,
     /// The costliest of these; a node that has no document yet pays nothing.
     pub effect: Effect,
@@ -58,14 +58,11 @@ pub enum Verdict {
 impl Plan {
     /// The plan from the document in force, if there is one, to another. `desired` is what the wanted one asks for.
     pub fn of(in_force: Option<&NodeConfig>, wanted: &NodeConfig, desired: &Desired, observed: &Observed) -> Self {
-        let nothing = NodeConfig::default();
-        let changes: Vec<Change> =
-            changes::between(in_force.unwrap_or(&nothing), wanted).into_iter().map(weigh).collect();
-        let first = in_force.is_none();
-        let effect = if first { Effect::None } else { changes::highest(&changes) };
+        let between = |from| changes::between(from, wanted).into_iter().map(weigh).collect();
+        let changes: Vec<Change> = in_force.map_or_else(Vec::new, between);
+        let effect = changes::highest(&changes);
         let allowed = wanted.spec.update.up_to.unwrap_or(UP_TO);
-        let beyond: Vec<Change> =
-            changes.iter().filter(|change| !first && is_beyond(change.effect, allowed)).cloned().collect();
+        let beyond: Vec<Change> = changes.iter().filter(|change| is_beyond(change.effect, allowed)).cloned().collect();
         let highest = beyond.iter().map(|change| change.effect).max();
         let manifest = Manifest::next(desired, observed);
         let (steps, late) = order::steps(in_force, wanted, desired, observed, effect);
@@ -73,7 +70,16 @@ impl Plan {
         if beyond.is_empty() && waits_for_start(desired, observed) {
             asks.push(Ask::Reboot);
         }
-        Self { changes, effect, steps, late, asks, beyond, manifest, paused: wanted.spec.update.paused && !first }
+        Self {
+            changes,
+            effect,
+            steps,
+            late,
+            asks,
+            beyond,
+            manifest,
+            paused: wanted.spec.update.paused && in_force.is_some(),
+        }
     }
 
     /// What to do with it.
