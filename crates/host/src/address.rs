@@ -22,13 +22,13 @@ mod number {
     pub(super) const DELETE_ADDRESS: u16 = 21;
     pub(super) const GET_ADDRESS: u16 = 22;
     pub(super) const NEW_ROUTE: u16 = 24;
+    pub(super) const DELETE_ROUTE: u16 = 25;
     pub(super) const ERROR: u16 = 2;
     pub(super) const DONE: u16 = 3;
 
     pub(super) const REQUEST: u16 = 0x1;
     pub(super) const ACKNOWLEDGE: u16 = 0x4;
     pub(super) const DUMP: u16 = 0x300;
-    pub(super) const REPLACE: u16 = 0x100;
     pub(super) const EXCLUSIVE: u16 = 0x200;
     pub(super) const CREATE: u16 = 0x400;
 
@@ -42,9 +42,9 @@ mod number {
     pub(super) const ROUTE_TO: u16 = 1;
     pub(super) const ROUTE_LINK: u16 = 4;
     pub(super) const ROUTE_BY: u16 = 5;
+    pub(super) const ROUTE_RANK: u16 = 6;
     pub(super) const ROUTE_FROM: u16 = 7;
     pub(super) const TABLE_MAIN: u8 = 254;
-    pub(super) const OF_DHCP: u8 = 16;
     pub(super) const SCOPE_UNIVERSE: u8 = 0;
     pub(super) const SCOPE_LINK: u8 = 253;
     pub(super) const UNICAST: u8 = 1;
@@ -52,10 +52,42 @@ mod number {
     pub(super) const ON_LINK: u32 = 4;
 }
 
+/// Who made a route, as the kernel keeps it. Nobody else's number: what is removed by it is ours.
+const OURS: u8 = 107;
+/// Behind every route that somebody means to keep, so that neither is in the other's way.
+const LAST: u32 = 1 << 16;
+
 /// The kernel's table of links, addresses and routes.
 #[derive(Debug)]
 pub struct Table {
     socket: OwnedFd,
+}
+
+/// A way to one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Where to.
+    pub to: Ipv4Addr,
+    /// By whom; by nobody where it is on the link itself.
+    pub by: Option<Ipv4Addr>,
+    /// The address that the link has for it.
+    pub from: Ipv4Addr,
+}
+
+impl Way {
+    fn body(&self, index: u32) -> Vec<u8> {
+        let scope = if self.by.is_some() { number::SCOPE_UNIVERSE } else { number::SCOPE_LINK };
+        let mut body = vec![number::INET, 32, 0, 0, number::TABLE_MAIN, OURS, scope, number::UNICAST];
+        body.extend((if self.by.is_some() { number::ON_LINK } else { 0 }).to_ne_bytes());
+        attribute(&mut body, number::ROUTE_TO, &self.to.octets());
+        attribute(&mut body, number::ROUTE_LINK, &index.to_ne_bytes());
+        attribute(&mut body, number::ROUTE_FROM, &self.from.octets());
+        attribute(&mut body, number::ROUTE_RANK, &LAST.to_ne_bytes());
+        if let Some(by) = self.by {
+            attribute(&mut body, number::ROUTE_BY, &by.octets());
+        }
+        body
+    }
 }
 
 impl Table {
@@ -106,30 +138,19 @@ impl Table {
     /// its network and stays. Says whether it was there.
     pub fn remove_address(&self, index: u32, address: Ipv4Addr) -> Result<bool, Error> {
         let body = address_of(index, address);
-        match self.change("remove address", &address.to_string(), number::DELETE_ADDRESS, 0, &body) {
-            Err(Error::Io { source, .. })
-                if [Errno::ADDRNOTAVAIL, Errno::NODEV]
-                    .contains(&Errno::from_io_error(&source).unwrap_or(Errno::IO)) =>
-            {
-                Ok(false)
-            }
-            other => other.map(|()| true),
-        }
+        gone(self.change("remove address", &address.to_string(), number::DELETE_ADDRESS, 0, &body))
     }
 
-    /// Leads to one address over a link, from an address of ours. It ends with that address.
-    pub fn add_way(&self, index: u32, to: Ipv4Addr, by: Option<Ipv4Addr>, from: Ipv4Addr) -> Result<(), Error> {
-        let scope = if by.is_some() { number::SCOPE_UNIVERSE } else { number::SCOPE_LINK };
-        let mut body = vec![number::INET, 32, 0, 0, number::TABLE_MAIN, number::OF_DHCP, scope, number::UNICAST];
-        body.extend((if by.is_some() { number::ON_LINK } else { 0 }).to_ne_bytes());
-        attribute(&mut body, number::ROUTE_TO, &to.octets());
-        attribute(&mut body, number::ROUTE_LINK, &index.to_ne_bytes());
-        attribute(&mut body, number::ROUTE_FROM, &from.octets());
-        if let Some(by) = by {
-            attribute(&mut body, number::ROUTE_BY, &by.octets());
-        }
-        let flags = number::CREATE | number::REPLACE;
-        self.change("add a way to", &to.to_string(), number::NEW_ROUTE, flags, &body)
+    /// Leads to one address over a link, from an address of ours. It is an error when there is such a way already; it ends with the
+    /// address.
+    pub fn add_way(&self, index: u32, way: &Way) -> Result<(), Error> {
+        let flags = number::CREATE | number::EXCLUSIVE;
+        self.change("add a way to", &way.to.to_string(), number::NEW_ROUTE, flags, &way.body(index))
+    }
+
+    /// Takes away what [`Self::add_way`] made, and nobody else's. Says whether it was there.
+    pub fn remove_way(&self, index: u32, way: &Way) -> Result<bool, Error> {
+        gone(self.change("remove the way to", &way.to.to_string(), number::DELETE_ROUTE, 0, &way.body(index)))
     }
 
     fn change(&self, doing: &'static str, what: &str, kind: u16, flags: u16, body: &[u8]) -> Result<(), Error> {
@@ -166,6 +187,14 @@ impl Table {
                 None => {}
             }
         }
+    }
+}
+
+/// Whether something was there to be removed.
+fn gone(removed: Result<(), Error>) -> Result<bool, Error> {
+    match removed {
+        Err(error) if [Errno::ADDRNOTAVAIL, Errno::NODEV, Errno::SRCH].map(Some).contains(&error.errno()) => Ok(false),
+        other => other.map(|()| true),
     }
 }
 

@@ -7,6 +7,7 @@ mod accounts;
 mod address;
 mod broadcast;
 pub mod clock;
+pub mod drivers;
 mod error;
 mod generations;
 mod kernel;
@@ -22,7 +23,7 @@ mod root;
 pub mod ssh;
 pub mod systemd;
 
-pub use address::Table;
+pub use address::{Table, Way};
 pub use broadcast::Broadcast;
 pub use error::Error;
 pub use generations::Generations;

@@ -27,9 +27,20 @@ pub struct Link {
 pub fn ready(links: &Path, known: &Path) -> Vec<Link> {
     let Ok(entries) = fs::read_dir(links) else { return Vec::new() };
     let mut found: Vec<Link> = entries.flatten().filter_map(|entry| link(&entry.path())).collect();
-    found.retain(|link| known.join(format!("n{}", link.index)).exists());
+    found.retain(|link| {
+        fs::read_to_string(known.join(format!("n{}", link.index))).is_ok_and(|record| is_named(&record, &link.name))
+    });
     found.sort_by_key(|link| link.index);
     found
+}
+
+/// Whether udev's record of a link says that it keeps this name. While it is renamed there is a record too, without the name that it
+/// gets; afterwards both are in it, until the news of that has gone round.
+fn is_named(record: &str, name: &str) -> bool {
+    let says =
+        |key: &str| record.lines().find_map(|line| line.strip_prefix("E:")?.strip_prefix(key)?.strip_prefix('='));
+    let is_seen = record.lines().any(|line| line.starts_with("I:"));
+    says("ID_NET_NAME") == Some(name) || (is_seen && says("ID_RENAMING").is_none())
 }
 
 fn link(folder: &Path) -> Option<Link> {
@@ -101,6 +112,16 @@ mod tests {
         assert_eq!(machine.ready(), ["eth1"]);
         machine.name(2);
         assert_eq!(machine.ready(), ["eth0", "eth1"]);
+    }
+
+    #[test]
+    fn a_link_that_is_being_renamed_is_not_ready() {
+        assert!(!is_named("", "eth0"));
+        assert!(!is_named("E:ID_RENAMING=1\n", "eth0"));
+        assert!(!is_named("I:7\nE:ID_NET_NAME=enp0s1\nE:ID_RENAMING=1\n", "eth0"));
+        assert!(is_named("I:7\nE:ID_NET_NAME=enp0s1\nE:ID_RENAMING=1\n", "enp0s1"));
+        assert!(is_named("I:7\nE:ID_NET_NAME=enp0s1\n", "enp0s1"));
+        assert!(is_named("I:7\nE:ID_BUS=pci\n", "eth0"), "where nobody renames");
     }
 
     #[test]

@@ -178,9 +178,9 @@ fn baked(expected: &Configured) -> impl Iterator<Item = Item> + '_ {
 fn installed(kilnd: &Path, units: &Path) -> Result<Vec<Item>, Error> {
     let read = |path: &Path| std::fs::read(path).map_err(Error::file(path));
     let mut items = vec![Item::program("/usr/bin/kilnd", read(kilnd)?)];
-    for name in ["kiln-identity.service", "kiln-config.service", "kiln-watch.service", "kubelet.service.d/10-kiln.conf"]
-    {
-        items.push(Item::text(&format!("/usr/lib/systemd/system/{name}"), read(&units.join(name))?));
+    for file in files(units)? {
+        let name = file.strip_prefix(units).unwrap_or(&file).display();
+        items.push(Item::text(&format!("/usr/lib/systemd/system/{name}"), read(&file)?));
     }
     for (target, unit) in [
         ("sysinit.target", "kiln-identity.service"),
@@ -191,6 +191,21 @@ fn installed(kilnd: &Path, units: &Path) -> Result<Vec<Item>, Error> {
         items.push(Item::Link { path, to: format!("../{unit}") });
     }
     Ok(items)
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Result<Vec<std::path::PathBuf>, Error> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(Error::file(folder))? {
+        let path = entry.map_err(Error::file(folder))?.path();
+        if path.is_dir() {
+            found.extend(files(&path)?);
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// A fair opponent: what it does not need is off, its source is known, and it does what kilnd does.

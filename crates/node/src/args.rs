@@ -36,6 +36,7 @@ Options:
   --cd DIR              where the provisioning medium is (more than once: in this order)
   --credentials DIR     where systemd's credentials are
   --systemd SOCKET      PID 1's private socket, or `none` (`none` with `--root`)
+  --links DIR           boot: where the kernel describes the links that may be used to ask, or `none` (`none` with `--root`)
   --time-scale N        waits are N times shorter
 
 Exit codes: 0 done or nothing to do, 1 failed and nothing changed, 2 usage, 3 asked: the cluster must do it, 4 came back.
@@ -43,6 +44,9 @@ Exit codes: 0 done or nothing to do, 1 failed and nothing changed, 2 usage, 3 as
 
 /// Where PID 1 listens for root alone, before and without a bus.
 const SYSTEMD: &str = "/run/systemd/private";
+
+/// Where the kernel describes the links of this machine.
+const LINKS: &str = "/sys/class/net";
 
 /// A parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,6 +139,8 @@ pub struct Places {
     pub credentials: Option<PathBuf>,
     /// PID 1's socket; nothing to talk to without it.
     pub systemd: Option<PathBuf>,
+    /// Where the kernel describes its links; nothing is put on them without it.
+    pub links: Option<PathBuf>,
     /// Waits are this many times shorter.
     pub time_scale: u32,
 }
@@ -185,7 +191,7 @@ impl Args {
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Self, Usage> {
         let mut parser = lexopt::Parser::from_args(words);
         let mut given = Given::default();
-        let (mut output, mut root, mut systemd) = (Output::Text, PathBuf::from("/"), None);
+        let (mut output, mut root, mut systemd, mut links) = (Output::Text, PathBuf::from("/"), None, None);
         let mut places = Places {
             root: PathBuf::new(),
             imds: None,
@@ -194,6 +200,7 @@ impl Args {
             cd: Vec::new(),
             credentials: None,
             systemd: None,
+            links: None,
             time_scale: 1,
         };
         while let Some(word) = parser.next()? {
@@ -206,6 +213,7 @@ impl Args {
                 Long("cd") => places.cd.push(parser.value()?.into()),
                 Long("credentials") => places.credentials = Some(parser.value()?.into()),
                 Long("systemd") => systemd = Some(PathBuf::from(parser.value()?)),
+                Long("links") => links = Some(PathBuf::from(parser.value()?)),
                 Long("time-scale") => places.time_scale = parser.value()?.parse_with(at_least_one)?,
                 Long("config") => given.config = Some(parser.value()?.into()),
                 Long("custom-data-for") => given.key = Some(parser.value()?.string()?),
@@ -219,11 +227,14 @@ impl Args {
                 other => return Err(other.unexpected().into()),
             }
         }
-        places.systemd = match systemd {
-            Some(socket) if socket.as_os_str() == "none" => None,
-            Some(socket) => Some(socket),
-            None => (root.as_os_str() == "/").then(|| PathBuf::from(SYSTEMD)),
+        let is_host = root.as_os_str() == "/";
+        let chosen = |given: Option<PathBuf>, usual: &str| match given {
+            Some(path) if path.as_os_str() == "none" => None,
+            Some(path) => Some(path),
+            None => is_host.then(|| PathBuf::from(usual)),
         };
+        places.systemd = chosen(systemd, SYSTEMD);
+        places.links = chosen(links, LINKS);
         places.root = root;
         Ok(Self { command: given.command()?, output, places })
     }
@@ -303,11 +314,14 @@ mod tests {
     }
 
     #[test]
-    fn another_root_has_no_systemd_unless_it_is_named() {
+    fn another_root_has_neither_systemd_nor_links_unless_they_are_named() {
         assert_eq!(parse("boot").expect("good").places.systemd, Some("/run/systemd/private".into()));
         assert_eq!(parse("boot --root /r").expect("good").places.systemd, None);
         assert_eq!(parse("boot --root /r --systemd /s").expect("good").places.systemd, Some("/s".into()));
         assert_eq!(parse("boot --systemd none").expect("good").places.systemd, None);
+        assert_eq!(parse("boot").expect("good").places.links, Some("/sys/class/net".into()));
+        assert_eq!(parse("boot --root /r").expect("good").places.links, None);
+        assert_eq!(parse("boot --links none").expect("good").places.links, None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use kiln_node_plan::{Generation, Return, State, Step};
 use crate::act::ActError;
 use crate::apply::{NotThere, prune, remembered};
 use crate::boot_kind::BootKind;
+use crate::network::Early;
 use crate::node::Node;
 use crate::offer::{NotTaken, Offered};
 use crate::platform::Platform;
@@ -101,9 +102,10 @@ fn kind(node: &Node) -> Result<(BootKind, Option<VmId>), NotBooted> {
 /// there before.
 fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBooted> {
     let chance = id.map_or(0, VmId::number);
-    let found = node
-        .journal
-        .step("find the document", || kiln_guest::find(&node.endpoints, Rules::IMDS, &node.wait, chance))?;
+    // Until the end of this: what the platform says besides is asked for over the same network.
+    let network = Early::of(node, chance);
+    let found =
+        node.journal.step("find the document", || kiln_guest::find(&node.endpoints, Rules::IMDS, &network, chance))?;
     for look in &found.looked {
         node.journal.say(&format!("{}: {}", look.source, look.found));
     }

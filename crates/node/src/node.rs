@@ -24,6 +24,8 @@ pub struct Node {
     pub endpoints: Endpoints,
     /// Where PID 1 listens; a folder that nobody booted has none.
     pub systemd: Option<PathBuf>,
+    /// Where the kernel describes its links; without it nothing is put on them.
+    pub links: Option<PathBuf>,
     /// Its time.
     pub wait: Scaled,
     /// Where it says what it does.
@@ -48,6 +50,7 @@ impl Node {
             root,
             endpoints,
             systemd: places.systemd.clone(),
+            links: places.links.clone(),
             wait: Scaled { scale: places.time_scale },
             journal: Journal::new(now, levels),
         })

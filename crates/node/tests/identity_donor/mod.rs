@@ -87,6 +87,7 @@ impl Disk {
             cd: Vec::new(),
             credentials: None,
             systemd: None,
+            links: None,
             time_scale: 1,
         };
         Node::open(&places).expect("a node")

@@ -1,0 +1,149 @@
+//! Drivers of the links that a host gives a virtual machine, loaded ahead of their turn.
+//!
+//! udev loads them too, somewhere among those of every other device. Whoever waits for the network waits for all of them otherwise.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::system::{finit_module, uname};
+
+use crate::error::Error;
+
+/// The vendor of virtio's devices on a PCI bus, and the class of those that are Ethernet links.
+const VIRTIO: &str = "0x1af4";
+const ETHERNET: &str = "0x0200";
+/// The kind of a link on Hyper-V's bus.
+const NETVSC: &str = "{f8615163-df3e-46c5-913f-f2d2f965ed0e}";
+/// `MODULE_INIT_COMPRESSED_FILE`: the kernel unpacks the module.
+const COMPRESSED: i32 = 4;
+/// Where people say what is to become of a module. Where one of these names it, nothing is done here: udev knows how to obey.
+const OPINIONS: [&str; 3] = ["etc/modprobe.d", "run/modprobe.d", "usr/lib/modprobe.d"];
+
+/// Loads the drivers of links that have none yet. Says which; those that cannot be loaded are left to udev.
+pub fn load(root: &Path) -> Result<Vec<String>, Error> {
+    let wanted = wanted(&root.join("sys/bus"));
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let release = uname();
+    let folder = root.join("lib/modules").join(release.release().to_string_lossy().as_ref());
+    let list = folder.join("modules.dep");
+    let text = fs::read_to_string(&list).map_err(|error| Error::io("read", list.display().to_string(), error))?;
+    let opinions = opinions(root);
+    let mut loaded = Vec::new();
+    for name in wanted {
+        let files = files(&text, name);
+        if files.iter().any(|file| opinions.contains(module(file))) {
+            continue;
+        }
+        for file in files {
+            insert(&folder.join(file))?;
+        }
+        loaded.push(name.to_owned());
+    }
+    Ok(loaded)
+}
+
+/// The drivers of links that nobody drives.
+fn wanted(buses: &Path) -> Vec<&'static str> {
+    let devices = |bus: &str| {
+        let entries = fs::read_dir(buses.join(bus).join("devices")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|device| !device.join("driver").exists()).collect::<Vec<_>>()
+    };
+    let says = |device: &Path, file: &str, start: &str| {
+        fs::read_to_string(device.join(file)).is_ok_and(|text| text.starts_with(start))
+    };
+    if devices("vmbus").iter().any(|device| says(device, "class_id", NETVSC)) {
+        return vec!["hv_netvsc"];
+    }
+    if devices("pci").iter().any(|device| says(device, "vendor", VIRTIO) && says(device, "class", ETHERNET)) {
+        return vec!["virtio_pci", "virtio_net"];
+    }
+    Vec::new()
+}
+
+/// The files of a module and of what it needs, in the order in which they are loaded; none where the kernel has it built in.
+fn files<'a>(list: &'a str, name: &str) -> Vec<&'a str> {
+    let line = list.lines().find_map(|line| line.split_once(':').filter(|(file, _)| module(file) == name));
+    let Some((file, needs)) = line else { return Vec::new() };
+    // What is needed by what is needed comes later in the list.
+    let mut files: Vec<&str> = needs.split_whitespace().rev().collect();
+    files.push(file);
+    files
+}
+
+/// The name of the module in a file.
+fn module(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.split('.').next().unwrap_or(name)
+}
+
+fn opinions(root: &Path) -> String {
+    let entries = OPINIONS.iter().flat_map(|folder| fs::read_dir(root.join(folder)).into_iter().flatten().flatten());
+    let texts = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    let lines = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    lines.filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n")
+}
+
+fn insert(path: &Path) -> Result<(), Error> {
+    let failed = |source: io::Error| Error::io("load", path.display().to_string(), source);
+    let file = fs::File::open(path).map_err(failed)?;
+    let flags = if path.extension().is_some_and(|kind| kind == "ko") { 0 } else { COMPRESSED };
+    match finit_module(&file, c"", flags) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(failed(errno.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "\
+kernel/drivers/net/net_failover.ko: kernel/net/core/failover.ko
+kernel/drivers/net/virtio_net.ko: kernel/drivers/net/net_failover.ko kernel/net/core/failover.ko
+kernel/drivers/net/hyperv/hv_netvsc.ko.xz:
+";
+
+    #[test]
+    fn what_a_module_needs_is_loaded_before_it() {
+        let expected =
+            ["kernel/net/core/failover.ko", "kernel/drivers/net/net_failover.ko", "kernel/drivers/net/virtio_net.ko"];
+        assert_eq!(files(LIST, "virtio_net"), expected);
+        assert_eq!(files(LIST, "hv_netvsc"), ["kernel/drivers/net/hyperv/hv_netvsc.ko.xz"]);
+        assert_eq!(files(LIST, "virtio"), [""; 0], "built in");
+    }
+
+    #[test]
+    fn drivers_are_of_links_that_nobody_drives() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let device = |bus: &str, name: &str, files: &[(&str, &str)]| {
+            let device = folder.path().join(bus).join("devices").join(name);
+            fs::create_dir_all(&device).expect("made");
+            files.iter().for_each(|(file, text)| fs::write(device.join(file), text).expect("written"));
+            device
+        };
+        assert_eq!(wanted(folder.path()), [""; 0]);
+        device("pci", "disk", &[("vendor", "0x1af4\n"), ("class", "0x010000\n")]);
+        device("pci", "other", &[("vendor", "0x8086\n"), ("class", "0x020000\n")]);
+        assert_eq!(wanted(folder.path()), [""; 0]);
+        let link = device("pci", "link", &[("vendor", "0x1af4\n"), ("class", "0x020000\n")]);
+        assert_eq!(wanted(folder.path()), ["virtio_pci", "virtio_net"]);
+        fs::create_dir(link.join("driver")).expect("made");
+        assert_eq!(wanted(folder.path()), [""; 0]);
+        device("vmbus", "link", &[("class_id", &format!("{NETVSC}\n"))]);
+        assert_eq!(wanted(folder.path()), ["hv_netvsc"]);
+    }
+
+    #[test]
+    fn a_module_that_somebody_has_an_opinion_of_is_left_to_udev() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let opinion = folder.path().join("etc/modprobe.d");
+        fs::create_dir_all(&opinion).expect("made");
+        fs::write(opinion.join("a.conf"), "# virtio_net\nblacklist hv_netvsc\n").expect("written");
+        let said = opinions(folder.path());
+        assert!(said.contains("hv_netvsc") && !said.contains("virtio_net"), "{said}");
+    }
+}
