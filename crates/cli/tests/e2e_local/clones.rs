@@ -1,9 +1,9 @@
 //! `kiln prototype` on real machines: a real disk is captured, the operator is killed in the middle, and clones join a real cluster.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
@@ -123,10 +123,13 @@ fn a_killed_run_is_resumed_and_clones_of_clones_join_by_themselves_with_the_dono
         let stage = Stage::start(state);
         shell("nodes000000", PLANTED);
 
-        let mut run = stage.prototype(&["update", "--target-node", "nodes000000"]);
-        let mut run = Background(run.stdout(Stdio::null()).spawn().expect("kiln runs"));
+        let mut run = stage.prototype(&["update", "--target-node", "nodes000000", "--no-original"]);
+        let answer = state.join("first.json");
+        let said = File::create(&answer).expect("a file");
+        let mut run = Background(run.stdout(said).spawn().expect("kiln runs"));
         while !captured(state) {
-            assert!(run.0.try_wait().expect("a child").is_none(), "it ended before it had captured a disk");
+            let ended = run.0.try_wait().expect("a child");
+            assert!(ended.is_none(), "nothing was captured: {}", fs::read_to_string(&answer).unwrap_or_default());
             thread::sleep(Duration::from_millis(5));
         }
         run.0.kill().expect("killed");

@@ -91,6 +91,8 @@ impl World {
             .args(mounts)
             // What a machine's root may do, kubelet and containerd need; the kernel's log they read.
             .args(["--capability=all", "--bind=/dev/kmsg", "--system-call-filter=@keyring bpf", "--resolv-conf=off"])
+            // A machine learns its name from its platform, not from who started it.
+            .arg("--hostname=localhost")
             .env("LAYERS", options)
             .env("BASE", self.state())
             .env("TOOLS", tools)
