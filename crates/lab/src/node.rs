@@ -28,6 +28,9 @@ const SETTINGS: [&str; 4] = [
 /// Folders that every machine has, whoever configures it.
 const FOLDERS: [&str; 5] = ["etc/sudoers.d", "etc/sysctl.d", "home", "run", "var/lib"];
 
+/// What the folders of machines that are started once begin with.
+const FIRST: &str = "first-";
+
 /// The accounts that a small Debian has without people.
 const ACCOUNTS: u32 = 24;
 
@@ -89,6 +92,7 @@ pub fn measure(kilnd: &Path, units: &Path, strace: &[String], work: &Path) -> Re
     figures.push(figure("nothing to do: processor time, µs (3)", micros(time), Some(2_000)));
     figures.push(figure("nothing to do: of all runs in the kernel, %", time.in_kernel, None));
     figures.push(figure("watch: memory at its highest, KiB", node.watching(&root)?, Some(8 << 10)));
+    node.clear()?;
     Ok(figures)
 }
 
@@ -163,15 +167,22 @@ impl Node<'_> {
         Ok(root)
     }
 
-    /// The time of first boots, each of a machine of its own.
+    /// The time of first boots, each of a machine of its own. They stay until everything is measured: a file system takes longer to make a
+    /// file a moment after it deleted others.
     fn first_boots(&self, medium: Medium) -> Result<time::Time, Error> {
-        let roots =
-            (0..time::RUNS).map(|run| self.fresh(&format!("first-{run}"), medium)).collect::<Result<Vec<_>, _>>()?;
-        let time = time::measure(roots.iter().map(|root| self.command(root, &["boot"])));
-        for root in &roots {
-            fs::remove_dir_all(root).map_err(Error::file(root))?;
+        let name = |run| format!("{FIRST}{medium:?}-{run}");
+        let roots = (0..time::RUNS).map(|run| self.fresh(&name(run), medium)).collect::<Result<Vec<_>, _>>()?;
+        time::measure(roots.iter().map(|root| self.command(root, &["boot"])))
+    }
+
+    /// Takes away the machines of first boots.
+    fn clear(&self) -> Result<(), Error> {
+        for entry in fs::read_dir(self.work).map_err(Error::file(self.work))?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(FIRST) {
+                fs::remove_dir_all(entry.path()).map_err(Error::file(&entry.path()))?;
+            }
         }
-        time
+        Ok(())
     }
 
     fn command(&self, root: &Path, words: &[&str]) -> Command {

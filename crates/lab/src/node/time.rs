@@ -22,8 +22,7 @@ pub(super) struct Time {
     pub(super) in_kernel: u64,
 }
 
-/// Runs each command once. The roots of first boots are all there before: a file system takes longer to make a file a moment after it
-/// deleted others.
+/// Runs each command once.
 pub(super) fn measure(commands: impl IntoIterator<Item = Command>) -> Result<Time, Error> {
     let runs = commands.into_iter().map(|mut command| once(&mut command)).collect::<Result<Vec<_>, _>>()?;
     Ok(summary(&runs))
