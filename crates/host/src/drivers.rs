@@ -14,6 +14,8 @@ use crate::error::Error;
 /// The vendor of virtio's devices on a PCI bus, and the class of those that are Ethernet links.
 const VIRTIO: &str = "0x1af4";
 const ETHERNET: &str = "0x0200";
+/// The kind of a link on virtio's own bus, where its devices are once the driver of the bus they came by is there.
+const VIRTIO_LINK: &str = "0x0001";
 /// The kind of a link on Hyper-V's bus.
 const NETVSC: &str = "{f8615163-df3e-46c5-913f-f2d2f965ed0e}";
 /// `MODULE_INIT_COMPRESSED_FILE`: the kernel unpacks the module.
@@ -57,6 +59,9 @@ fn wanted(buses: &Path) -> Vec<&'static str> {
     };
     if devices("vmbus").iter().any(|device| says(device, "class_id", NETVSC)) {
         return vec!["hv_netvsc"];
+    }
+    if devices("virtio").iter().any(|device| says(device, "device", VIRTIO_LINK)) {
+        return vec!["virtio_net"];
     }
     if devices("pci").iter().any(|device| says(device, "vendor", VIRTIO) && says(device, "class", ETHERNET)) {
         return vec!["virtio_pci", "virtio_net"];
@@ -131,6 +136,10 @@ kernel/drivers/net/hyperv/hv_netvsc.ko.xz:
         assert_eq!(wanted(folder.path()), [""; 0]);
         let link = device("pci", "link", &[("vendor", "0x1af4\n"), ("class", "0x020000\n")]);
         assert_eq!(wanted(folder.path()), ["virtio_pci", "virtio_net"]);
+        fs::create_dir(link.join("driver")).expect("made");
+        assert_eq!(wanted(folder.path()), [""; 0]);
+        let link = device("virtio", "virtio0", &[("device", "0x0001\n")]);
+        assert_eq!(wanted(folder.path()), ["virtio_net"]);
         fs::create_dir(link.join("driver")).expect("made");
         assert_eq!(wanted(folder.path()), [""; 0]);
         device("vmbus", "link", &[("class_id", &format!("{NETVSC}\n"))]);

@@ -12,6 +12,12 @@ use crate::{Error, Variant};
 /// The room for a report. A capture of some two hundred units with the journal takes a few MiB.
 const REPORT_SIZE: u64 = 64 << 20;
 
+/// The disk that a machine writes its report to.
+const REPORT: &str = "report.raw";
+
+/// A kernel that gives up turns the machine off.
+const KERNEL: &str = "console=ttyS0 root=/dev/nvme0n1 rw mitigations=off quiet panic=-1";
+
 /// How a machine's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
@@ -28,6 +34,8 @@ pub struct Boot {
     pub up: f64,
     /// Those of them in which the machine was not idle.
     pub busy: f64,
+    /// Seconds until the machine had an address for good, by DHCP; none where it had none when it reported.
+    pub lease: Option<f64>,
     /// Instructions that kilnd's units took until their boot was over, the kernel's work for them included; where kilnd was there.
     pub instructions: Option<u64>,
     /// The folder with the capture (`manager.txt`, `units.txt`) and the journal.
@@ -36,30 +44,70 @@ pub struct Boot {
     pub configured: Configured,
 }
 
+/// A disk's file below the work folder, and how it is written there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Disk {
+    pub(crate) file: String,
+    pub(crate) format: &'static str,
+}
+
 /// What a machine is made of, below the tools' work folder.
 pub(crate) struct Machine<'a> {
     pub(crate) tools: &'a Tools,
     pub(crate) work: &'a Path,
     pub(crate) variant: Variant,
-    pub(crate) disk: &'a str,
+    pub(crate) disk: &'a Disk,
     pub(crate) medium: &'a str,
     pub(crate) clock: Clock,
 }
 
 impl Machine<'_> {
+    /// Boots it once from a fresh copy of its disk, which it then keeps: the disk of a node that ran before.
+    pub(crate) fn become_donor(&self) -> Result<Disk, Error> {
+        let disk = Disk { file: "donor.qcow2".to_owned(), format: "qcow2" };
+        self.turn_on(&disk.file, " lab.donor")?;
+        Ok(disk)
+    }
+
     /// Boots it from a fresh copy of its disk, waits until it turned itself off, and reads its report.
     pub(crate) fn boot(&self, number: usize) -> Result<Boot, Error> {
         let name = self.variant.name();
-        let (overlay, report) = ("overlay.qcow2", "report.raw");
-        let create = ["create", "-q", "-f", "qcow2", "-F", "raw", "-b", self.disk, overlay];
-        finished(self.tools.command("qemu-img").args(create))?;
-        let file = self.work.join(report);
+        self.turn_on("overlay.qcow2", "")?;
+        let machine = |what: &str| Error::Machine { variant: name, what: what.to_owned(), console: String::new() };
+        let capture = self.work.join("out").join(format!("{name}-{number}"));
+        if capture.exists() {
+            fs::remove_dir_all(&capture).map_err(Error::file(&capture))?;
+        }
+        folder(&capture)?;
+        let inside = format!("out/{name}-{number}");
+        finished(self.tools.command("tar").args(["-x", "-f", REPORT, "-C", &inside]))?;
+        let start = capture.join("start");
+        let text = fs::read_to_string(&start).map_err(Error::file(&start))?;
+        let (up, busy) = times(&text).ok_or_else(|| machine("has a clock that cannot be read"))?;
+        let configured = Configured::read(&capture.join("configured"))?;
+        let units = capture.join("units.txt");
+        let units = fs::read_to_string(&units).map_err(Error::file(&units))?;
+        let instructions = (self.clock == Clock::Instructions).then(|| instructions(&units)).flatten();
+        let journal = capture.join("journal.txt");
+        let lease = lease(&fs::read_to_string(&journal).map_err(Error::file(&journal))?);
+        Ok(Boot { up, busy, lease, instructions, capture, configured })
+    }
+
+    /// Makes a fresh copy of the disk, boots it and waits until it turned itself off. The report is then on its disk.
+    fn turn_on(&self, overlay: &str, more: &str) -> Result<(), Error> {
+        let name = self.variant.name();
+        let create = ["create", "-q", "-f", "qcow2", "-F", self.disk.format, "-b", &self.disk.file, overlay];
+        // A disk that is larger than what is on it, where somebody is to notice.
+        let size = (self.variant == Variant::Disks).then_some("4G");
+        finished(self.tools.command("qemu-img").args(create).args(size))?;
+        let file = self.work.join(REPORT);
         File::create(&file).and_then(|file| file.set_len(REPORT_SIZE)).map_err(Error::file(&file))?;
 
         let mut command = self.tools.command("qemu-system-x86_64");
-        command.args(arguments(self.clock));
+        command.args(arguments(self.clock)).args(["-uuid", self.variant.machine(), "-append"]);
+        command.arg(format!("{KERNEL}{more}"));
         drive(&mut command, "root", overlay, "qcow2");
-        drive(&mut command, "report", report, "raw");
+        drive(&mut command, "report", REPORT, "raw");
         // Everybody has the same devices: finding one more takes the kernel longer than anything that is measured here.
         drive(&mut command, "medium", self.medium, "raw");
         command.stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -73,26 +121,17 @@ impl Machine<'_> {
             }
         }
         child.wait().map_err(failed)?;
-        let machine = |what: &str| Error::Machine { variant: name, what: what.to_owned(), console: tail(&console, 30) };
-        if !console.contains("LAB-DONE") {
-            return Err(machine("did not report"));
+        if console.contains("LAB-DONE") {
+            return Ok(());
         }
-        let capture = self.work.join("out").join(format!("{name}-{number}"));
-        if capture.exists() {
-            fs::remove_dir_all(&capture).map_err(Error::file(&capture))?;
-        }
-        folder(&capture)?;
-        let inside = format!("out/{name}-{number}");
-        finished(self.tools.command("tar").args(["-x", "-f", report, "-C", &inside]))?;
-        let start = capture.join("start");
-        let text = fs::read_to_string(&start).map_err(Error::file(&start))?;
-        let (up, busy) = times(&text).ok_or_else(|| machine("has a clock that cannot be read"))?;
-        let configured = Configured::read(&capture.join("configured"))?;
-        let units = capture.join("units.txt");
-        let units = fs::read_to_string(&units).map_err(Error::file(&units))?;
-        let instructions = (self.clock == Clock::Instructions).then(|| instructions(&units)).flatten();
-        Ok(Boot { up, busy, instructions, capture, configured })
+        Err(Error::Machine { variant: name, what: "did not report".to_owned(), console: tail(&console, 30) })
     }
+}
+
+/// When networkd said that it has an address by DHCP: seconds since the kernel's entry.
+fn lease(journal: &str) -> Option<f64> {
+    let line = journal.lines().find(|line| line.contains(": DHCPv4 address "))?;
+    line.trim_start_matches('[').split(']').next()?.trim().parse().ok()
 }
 
 /// What `systemctl show` says of the time of kilnd's units, as instructions.
@@ -119,12 +158,9 @@ fn arguments(clock: Clock) -> Vec<&'static str> {
         Clock::Wall => vec!["-accel", "tcg,thread=single,tb-size=512"],
         Clock::Instructions => vec!["-accel", "tcg,thread=single,tb-size=512", "-icount", "shift=1,sleep=on"],
     };
-    // Debian's cloud kernel has NVMe and ext4 built in: no initrd. An id, as every machine of a cloud has one.
+    // Debian's cloud kernel has NVMe and ext4 built in: no initrd.
     arguments.extend(["-M", "q35", "-cpu", "max", "-smp", "1", "-m", "1024", "-nodefaults", "-display", "none"]);
-    arguments.extend(["-uuid", "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02", "-no-reboot", "-serial", "stdio"]);
-    arguments.extend(["-kernel", "vmlinuz", "-append"]);
-    // A kernel that gives up turns the machine off.
-    arguments.push("console=ttyS0 root=/dev/nvme0n1 rw mitigations=off quiet panic=-1");
+    arguments.extend(["-no-reboot", "-serial", "stdio", "-kernel", "vmlinuz"]);
     arguments.extend(["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]);
     arguments
 }
@@ -145,6 +181,14 @@ mod tests {
         assert_eq!(instructions(&all.join("\n")), Some(30));
         assert_eq!(instructions(&unit("x.service", "9")), None);
         assert_eq!(instructions(&unit("kiln-config.service", "[not set]")), None);
+    }
+
+    #[test]
+    fn the_lease_is_when_networkd_says_so() {
+        let journal = "[    8.93] n systemd-networkd[9]: e: Link UP\n\
+                       [    9.341270] n systemd-networkd[9]: e: DHCPv4 address 10.0.2.15/24, gateway 10.0.2.2 acquired\n";
+        assert_eq!(lease(journal), Some(9.34127));
+        assert_eq!(lease("[    8.93] n systemd-networkd[9]: e: Link UP\n"), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! measured by the same clock: what the machine was busy with, from the kernel's entry to the first line of kubelet.
 
 mod boot;
+mod budget;
 mod enter;
 mod error;
 mod expected;
@@ -17,6 +18,7 @@ mod variant;
 mod world;
 
 pub use boot::{Boot, Clock};
+pub use budget::{Judged, judge};
 pub use enter::alone;
 pub use error::Error;
 pub use expected::{Configured, PATHS, differing};

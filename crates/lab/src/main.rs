@@ -6,6 +6,9 @@ use std::process::ExitCode;
 /// The word by which the program knows that it is inside.
 const INSIDE: &str = "inside";
 
+/// How the program inside says that a budget is over.
+const OVER: u8 = 6;
+
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(".")).to_path_buf();
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -32,19 +35,23 @@ fn main() -> ExitCode {
     };
     if !inside {
         return match enter(&words) {
-            Ok(true) => lab::pictures(&root, &asked).map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS),
-            Ok(false) => ExitCode::FAILURE,
+            // There are boots to look at, also where they took too long.
+            Ok(Some(code)) if code == 0 || code == i32::from(OVER) => {
+                let within = if code == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+                lab::pictures(&root, &asked).map_or_else(|error| failed(&error), |()| within)
+            }
+            Ok(_) => ExitCode::FAILURE,
             Err(error) => failed(&format!("unshare: {error}")),
         };
     }
     match lab::run(&root, &asked) {
-        Ok(report) if asked.json => {
-            println!("{:#}", report.json());
-            ExitCode::SUCCESS
-        }
         Ok(report) => {
-            println!("{}", report.text());
-            ExitCode::SUCCESS
+            if asked.json {
+                println!("{:#}", report.json());
+            } else {
+                println!("{}", report.text());
+            }
+            if report.is_within_budget() { ExitCode::SUCCESS } else { ExitCode::from(OVER) }
         }
         Err(error) => failed(&error),
     }
@@ -66,7 +73,7 @@ fn failed(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Runs this program in namespaces of its own.
-fn enter(words: &[String]) -> std::io::Result<bool> {
-    Ok(lab::alone(std::env::current_exe()?).arg(INSIDE).args(words).status()?.success())
+/// Runs this program in namespaces of its own, and says how it ended.
+fn enter(words: &[String]) -> std::io::Result<Option<i32>> {
+    Ok(lab::alone(std::env::current_exe()?).arg(INSIDE).args(words).status()?.code())
 }

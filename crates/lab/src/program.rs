@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use parts::Part;
 use ship::{Architecture, Program, build};
 
-use crate::boot::Machine;
+use crate::boot::{Disk, Machine};
+use crate::expected::Configured;
 use crate::node::{measure, table};
 use crate::report::{Report, Row};
 use crate::rootfs::Bench;
@@ -21,11 +22,14 @@ Boots the same machine in different ways, in QEMU, and measures what comes befor
 usage: cargo xtask bench node
        cargo xtask lab boot [--variant NAME]… [--runs N] [--icount] [--kilnd FILE] [--output text|json] [--work DIR]
 
-  --variant NAME  floor | kilnd | kilnd-imds | wait-for-network | cloud-init; all of them without it
+  --variant NAME  floor | kilnd | again | clone | kilnd-imds | wait-for-network | cloud-init; all of these without it
+                  disks: swap and a root that grows, proven and not compared
   --runs N        boots of each, in turns; 1 without it
   --icount        time passes by instructions: other work on this machine does not show
   --kilnd FILE    take this static program instead of compiling one
   --work DIR      where disks, captures and pictures go; target/lab without it
+
+Exit codes: 0 every budget that could be judged holds, 1 one is over or there is no measurement, 2 usage.
 ";
 
 /// What was asked for.
@@ -81,7 +85,7 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
         }
     }
     if asked.variants.is_empty() {
-        asked.variants = Variant::ALL.to_vec();
+        asked.variants = Variant::measured();
     }
     Ok(asked)
 }
@@ -108,32 +112,54 @@ pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
     let units = root.join("units");
     let bench = Bench { tools: &tools, base: &base, work: &asked.work, kilnd: &kilnd, units: &units };
     let expected = bench.expected()?;
-    let medium = bench.medium()?;
+    let mut machines = Machines { bench: &bench, asked, expected: &expected, donor: None };
     let mut rows = Vec::new();
     for &variant in &asked.variants {
-        rows.push((bench.disk(variant, &expected)?, Row { variant, boots: Vec::new() }));
+        let (disk, medium) = (machines.disk(variant)?, bench.medium(variant)?);
+        rows.push((disk, medium, Row { variant, boots: Vec::new() }));
     }
     // In turns: what drifts on this machine drifts for all of them.
     for number in 1..=asked.runs {
-        for (disk, row) in &mut rows {
+        for (disk, medium, row) in &mut rows {
             let variant = row.variant;
-            let machine =
-                Machine { tools: &tools, work: &asked.work, variant, disk, medium: &medium, clock: asked.clock };
+            let machine = Machine { tools: &tools, work: &asked.work, variant, disk, medium, clock: asked.clock };
             let boot = machine.boot(number)?;
-            eprintln!(
-                "{} {number}/{}: kubelet at {:.2} s, busy {:.2} s",
-                variant.name(),
-                asked.runs,
-                boot.up,
-                boot.busy
-            );
+            let (up, busy) = (boot.up, boot.busy);
+            eprintln!("{} {number}/{}: kubelet at {up:.2} s, busy {busy:.2} s", variant.name(), asked.runs);
             row.boots.push(boot);
         }
     }
-    let report = Report { rows: rows.into_iter().map(|(_, row)| row).collect(), clock: asked.clock };
+    let report = Report { rows: rows.into_iter().map(|(_, _, row)| row).collect(), clock: asked.clock };
     let file = asked.work.join("report.json");
     fs::write(&file, format!("{:#}\n", report.json())).map_err(Error::file(&file))?;
     Ok(report)
+}
+
+/// Makes disks. That of a node that ran before is made once.
+struct Machines<'a> {
+    bench: &'a Bench<'a>,
+    asked: &'a Asked,
+    expected: &'a Configured,
+    donor: Option<Disk>,
+}
+
+impl Machines<'_> {
+    fn disk(&mut self, variant: Variant) -> Result<Disk, Error> {
+        if !variant.has_donor() {
+            return self.bench.disk(variant, self.expected);
+        }
+        if let Some(donor) = &self.donor {
+            return Ok(donor.clone());
+        }
+        let below = self.bench.disk_as("donor", Variant::Kilnd, self.expected)?;
+        let medium = self.bench.medium(Variant::Kilnd)?;
+        let (tools, work, clock) = (self.bench.tools, &self.asked.work, self.asked.clock);
+        let machine = Machine { tools, work, variant: Variant::Kilnd, disk: &below, medium: &medium, clock };
+        eprintln!("the donor of `again` and `clone` starts for the first time");
+        let donor = machine.become_donor()?;
+        self.donor = Some(donor.clone());
+        Ok(donor)
+    }
 }
 
 /// Counts what the shipped kilnd costs a node: a table, and whether every budget holds.
@@ -197,7 +223,7 @@ mod tests {
     #[test]
     fn without_a_variant_all_are_booted_once() {
         let asked = asked("").unwrap();
-        assert_eq!((asked.variants.len(), asked.runs, asked.clock), (5, 1, Clock::Wall));
+        assert_eq!((asked.variants.len(), asked.runs, asked.clock), (7, 1, Clock::Wall));
         assert_eq!(asked.work, Path::new("/kiln/target/lab"));
     }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::boot::Boot;
+use crate::budget::judge;
 use crate::expected::differing;
 use crate::{Clock, Variant};
 
@@ -58,6 +59,11 @@ impl Report {
             return Some(Err(unlike));
         }
         Some(Ok(one.busy()? / other.busy()?))
+    }
+
+    /// Whether every budget that can be judged holds.
+    pub fn is_within_budget(&self) -> bool {
+        judge(self).iter().all(|budget| budget.holds)
     }
 
     /// A table for people.
@@ -114,6 +120,14 @@ impl Report {
         for line in unlike {
             let _ = write!(text, "\n{line}");
         }
+        let judged = judge(self);
+        if !judged.is_empty() {
+            text.push('\n');
+        }
+        for budget in judged {
+            let word = if budget.holds { "holds" } else { "OVER" };
+            let _ = writeln!(text, "{word:<6} {:<40} {:>10}  {}", budget.what, budget.measured, budget.limit);
+        }
         text
     }
 
@@ -125,6 +139,7 @@ impl Report {
                 "variant": row.variant.name(),
                 "busy": row.boots.iter().map(|boot| boot.busy).collect::<Vec<_>>(),
                 "up": row.boots.iter().map(|boot| boot.up).collect::<Vec<_>>(),
+                "lease": row.boots.iter().map(|boot| boot.lease).collect::<Vec<_>>(),
                 "instructions": row.boots.iter().map(|boot| boot.instructions).collect::<Vec<_>>(),
                 "median": row.busy(),
                 "ofFloor": ratio(Variant::Floor),
@@ -135,7 +150,10 @@ impl Report {
             Clock::Wall => "wall",
             Clock::Instructions => "instructions",
         };
-        json!({ "clock": clock, "variants": rows.collect::<Vec<_>>() })
+        let budgets = judge(self).into_iter().map(|budget| {
+            json!({ "what": budget.what, "measured": budget.measured, "limit": budget.limit, "holds": budget.holds })
+        });
+        json!({ "clock": clock, "variants": rows.collect::<Vec<_>>(), "budgets": budgets.collect::<Vec<_>>() })
     }
 }
 
@@ -150,7 +168,7 @@ mod tests {
         let all = PATHS().into_iter().map(|path| (path.to_owned(), (0o644, b"x".to_vec())));
         let mut configured = Configured(all.collect());
         configured.0.insert("/etc/lab/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
-        Boot { up: busy, busy, instructions: None, capture: PathBuf::new(), configured }
+        Boot { up: busy, busy, lease: None, instructions: None, capture: PathBuf::new(), configured }
     }
 
     fn report(motd: &str) -> Report {

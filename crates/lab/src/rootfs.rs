@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::boot::Disk;
 use crate::expected::Configured;
 use crate::tree::{self, Item};
-use crate::variant::{DOCUMENT, ovf_env};
+use crate::variant::DOCUMENT;
 use crate::world::{Tools, finished, folder};
-use crate::{Error, Variant};
+use crate::{Error, Variant, medium};
 
 /// The size of the file system; the file is as large as what is in it.
 const SIZE: &str = "3G";
@@ -37,9 +38,13 @@ impl Bench<'_> {
         configured
     }
 
-    /// Makes the disk of a variant and returns its file's name below the work folder.
-    pub(crate) fn disk(&self, variant: Variant, expected: &Configured) -> Result<String, Error> {
-        let name = variant.name();
+    /// Makes the disk of a variant.
+    pub(crate) fn disk(&self, variant: Variant, expected: &Configured) -> Result<Disk, Error> {
+        self.disk_as(variant.name(), variant, expected)
+    }
+
+    /// The same under another name.
+    pub(crate) fn disk_as(&self, name: &str, variant: Variant, expected: &Configured) -> Result<Disk, Error> {
         let merged = self.merged(name, &variant.items(self.kilnd, self.units, expected)?)?;
         let disk = format!("{name}.raw");
         let source = format!("/mnt/{name}/merged");
@@ -48,17 +53,22 @@ impl Bench<'_> {
         let _ = fs::remove_file(self.work.join(&disk));
         let made = finished(self.tools.command("mke2fs").args(options));
         finished(Command::new("umount").arg(&merged))?;
-        made.map(|()| disk)
+        made.map(|()| Disk { file: disk, format: "raw" })
     }
 
-    /// The medium, and its name below the work folder.
-    pub(crate) fn medium(&self) -> Result<String, Error> {
-        let source = self.work.join("medium");
+    /// The medium of a variant, and its name below the work folder.
+    pub(crate) fn medium(&self, variant: Variant) -> Result<String, Error> {
+        let (folder_name, file_name) = match variant {
+            Variant::Disks => ("medium-disks", "medium-disks.iso"),
+            _ => ("medium", "medium.iso"),
+        };
+        let source = self.work.join(folder_name);
         folder(&source)?;
         let file = source.join("ovf-env.xml");
-        fs::write(&file, ovf_env()).map_err(Error::file(&file))?;
-        finished(self.tools.command("genisoimage").args(["-quiet", "-joliet", "-rock", "-o", "medium.iso", "medium"]))?;
-        Ok("medium.iso".to_owned())
+        fs::write(&file, medium::ovf_env(&variant.document())).map_err(Error::file(&file))?;
+        let options = ["-quiet", "-joliet", "-rock", "-o", file_name, folder_name];
+        finished(self.tools.command("genisoimage").args(options))?;
+        Ok(file_name.to_owned())
     }
 
     /// An overlay over the base with these items in it.

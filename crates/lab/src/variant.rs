@@ -23,6 +23,12 @@ pub enum Variant {
     KilndImds,
     /// kilnd as in `KilndImds`, behind a unit that waits until networkd says that the network is there.
     WaitForNetwork,
+    /// A node made by `Kilnd`, at its second start.
+    Again,
+    /// A copy of that node's disk in another machine: it gets rid of its donor's identity and becomes a node of its own.
+    Clone,
+    /// As `Kilnd`, with a document that asks for swap and for all of the disk. It proves what needs a kernel of its own, and is not compared.
+    Disks,
     /// cloud-init with its datasource pinned and the modules that it does not need turned off; a script then starts kubelet, as the
     /// extension of a scale set does.
     CloudInit,
@@ -82,13 +88,30 @@ ExecStart=/usr/local/sbin/lab-report
 
 impl Variant {
     /// All of them, the cheapest first.
-    pub const ALL: [Self; 5] = [Self::Floor, Self::Kilnd, Self::KilndImds, Self::WaitForNetwork, Self::CloudInit];
+    pub const ALL: [Self; 8] = [
+        Self::Floor,
+        Self::Kilnd,
+        Self::Again,
+        Self::Clone,
+        Self::Disks,
+        Self::KilndImds,
+        Self::WaitForNetwork,
+        Self::CloudInit,
+    ];
+
+    /// Those that are measured where nobody names any.
+    pub fn measured() -> Vec<Self> {
+        Self::ALL.into_iter().filter(|variant| *variant != Self::Disks).collect()
+    }
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Floor => "floor",
             Self::Kilnd => "kilnd",
+            Self::Again => "again",
+            Self::Clone => "clone",
+            Self::Disks => "disks",
             Self::KilndImds => "kilnd-imds",
             Self::WaitForNetwork => "wait-for-network",
             Self::CloudInit => "cloud-init",
@@ -100,6 +123,27 @@ impl Variant {
         Self::ALL.into_iter().find(|variant| variant.name() == name)
     }
 
+    /// Whether it starts from the disk of a node that ran before.
+    pub(crate) fn has_donor(self) -> bool {
+        matches!(self, Self::Again | Self::Clone)
+    }
+
+    /// The id of its machine. A copy is in another one.
+    pub(crate) fn machine(self) -> &'static str {
+        match self {
+            Self::Clone => "b1d7c7d0-1f0e-4d0a-8f0b-9d7a3c5e2f14",
+            _ => "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02",
+        }
+    }
+
+    /// The document that makes its node.
+    pub(crate) fn document(self) -> String {
+        match self {
+            Self::Disks => with_disks(DOCUMENT),
+            _ => DOCUMENT.to_owned(),
+        }
+    }
+
     /// What it puts into the root, given what the node is to have in the end.
     pub(crate) fn items(self, kilnd: &Path, units: &Path, expected: &Configured) -> Result<Vec<Item>, Error> {
         let mut items = common();
@@ -109,12 +153,12 @@ impl Variant {
                 items.push(Item::wanted("kubelet.service"));
             }
             Self::CloudInit => items.extend(cloud_init(expected)),
-            Self::Kilnd | Self::KilndImds | Self::WaitForNetwork => {
+            Self::Kilnd | Self::Again | Self::Clone | Self::Disks | Self::KilndImds | Self::WaitForNetwork => {
                 items.extend(installed(kilnd, units)?);
                 items.push(Item::wanted("kubelet.service"));
             }
         }
-        if self == Self::Kilnd {
+        if matches!(self, Self::Kilnd | Self::Disks) {
             let text = format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd boot --cd {MEDIUM}\n");
             items.push(Item::text("/etc/systemd/system/kiln-config.service.d/lab.conf", text));
         }
@@ -152,14 +196,19 @@ fn reporter() -> String {
     let mut text =
         "#!/bin/sh\nsystemctl is-system-running --wait >/dev/null\nmkdir -p /run/lab/configured && cd /run/lab\n\
          cp /run/kubelet-start start\nsystemctl show >manager.txt\nsystemctl show '*' >units.txt\n\
-         journalctl -b -o short-monotonic --no-pager >journal.txt\ncd configured\n"
+         journalctl -b -o short-monotonic --no-pager >journal.txt\n\
+         if grep -q growRoot /etc/kiln/current/config.json 2>/dev/null; then\n\
+         for i in $(seq 100); do grep -q /var/lib/kiln/swapfile /proc/swaps && break; sleep 0.2; done\n\
+         fi\n\
+         cat /proc/swaps >swaps.txt\ndf --block-size=1M / >df.txt\ncd configured\n"
             .to_owned();
     for path in crate::expected::PATHS() {
         let copy = format!("mkdir -p .{} && cat {path} >.{path} && chmod --reference={path} .{path}", folder_of(path));
         let _ = writeln!(text, "[ -e {path} ] && {copy}");
     }
     text.push_str(
-        "cd .. && tar cf /dev/nvme1n1 . && sync\necho LAB-DONE >/dev/ttyS0\nsystemctl poweroff --force --force\n",
+        "cd .. && tar cf /dev/nvme1n1 . && sync\necho LAB-DONE >/dev/ttyS0\n\
+         grep -q lab.donor /proc/cmdline && exec systemctl poweroff\nsystemctl poweroff --force --force\n",
     );
     text
 }
@@ -247,6 +296,15 @@ fn cloud_init(expected: &Configured) -> Vec<Item> {
     ]
 }
 
+/// A document that also asks for swap and for all of the disk.
+fn with_disks(document: &str) -> String {
+    let mut document: serde_json::Value = serde_json::from_str(document).unwrap_or_default();
+    document["spec"]["os"]["swap"] = json!({ "sizeMib": 64 });
+    document["spec"]["platform"]["growRoot"] = json!(true);
+    document["spec"]["kubelet"]["configuration"]["failSwapOn"] = json!(false);
+    document.to_string()
+}
+
 /// The medium's file.
 pub(crate) fn ovf_env() -> String {
     medium::ovf_env(DOCUMENT)
@@ -275,6 +333,14 @@ mod tests {
         assert!(
             baked(&expected).any(|item| matches!(item, Item::File { mode: 0o640, content, .. } if content == b"hello"))
         );
+    }
+
+    #[test]
+    fn a_copy_is_in_another_machine_than_its_donor_and_an_ordinary_start_is_not() {
+        assert_ne!(Variant::Clone.machine(), Variant::Kilnd.machine());
+        assert_eq!(Variant::Again.machine(), Variant::Kilnd.machine());
+        assert!(!Variant::measured().contains(&Variant::Disks) && Variant::measured().contains(&Variant::Clone));
+        assert!(Variant::Disks.document().contains(r#""growRoot":true"#));
     }
 
     #[test]

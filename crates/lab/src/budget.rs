@@ -1,0 +1,102 @@
+//! What a start may cost, and whether it does not cost more.
+
+use crate::report::Report;
+use crate::{Clock, Variant};
+
+/// A budget and what was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// What it is about.
+    pub what: String,
+    /// What was measured, for people.
+    pub measured: String,
+    /// What it may be at most, for people.
+    pub limit: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+/// How much of another variant's busy time one may take.
+const RATIOS: [(Variant, Variant, f64); 4] = [
+    (Variant::Kilnd, Variant::Floor, 1.05),
+    (Variant::Kilnd, Variant::CloudInit, 0.27),
+    (Variant::KilndImds, Variant::CloudInit, 0.36),
+    (Variant::Clone, Variant::Again, 1.03),
+];
+
+/// Judges every budget for which there are boots. Nodes that are not alike hold no budget; ratios of a clock that is the host's are
+/// shown by the report and not judged, since whatever else ran on the host is in them.
+pub fn judge(report: &Report) -> Vec<Judged> {
+    let mut judged = Vec::new();
+    for (variant, to, limit) in RATIOS {
+        let Some(ratio) = report.ratio(variant, to).filter(|_| report.clock == Clock::Instructions) else { continue };
+        judged.push(Judged {
+            what: format!("{} / {}", variant.name(), to.name()),
+            measured: ratio.as_ref().map_or_else(|_| "unlike".to_owned(), |ratio| format!("{ratio:.3}")),
+            limit: format!("<= {limit:.2}"),
+            holds: ratio.is_ok_and(|ratio| ratio <= limit),
+        });
+    }
+    judged.extend(order(report));
+    judged
+}
+
+/// Kubelet does not wait for the network where the document is on the machine: it starts before there is an address.
+fn order(report: &Report) -> Option<Judged> {
+    let row = report.rows.iter().find(|row| row.variant == Variant::Kilnd)?;
+    // A machine that had no address when it reported had none when kubelet started.
+    let early = row.boots.iter().filter(|boot| boot.lease.is_none_or(|lease| boot.up < lease)).count();
+    Some(Judged {
+        what: "kilnd: kubelet before the DHCP lease".to_owned(),
+        measured: format!("{early} of {}", row.boots.len()),
+        limit: "all".to_owned(),
+        holds: early == row.boots.len(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::expected::{Configured, PATHS};
+    use crate::{Boot, Row};
+
+    fn row(variant: Variant, busy: f64, lease: Option<f64>) -> Row {
+        let all = PATHS().into_iter().map(|path| (path.to_owned(), (0o644, b"x".to_vec())));
+        let configured = Configured(all.collect());
+        let boot = Boot { up: busy, busy, lease, instructions: None, capture: PathBuf::new(), configured };
+        Row { variant, boots: vec![boot] }
+    }
+
+    fn report(rows: Vec<Row>) -> Report {
+        Report { rows, clock: Clock::Instructions }
+    }
+
+    #[test]
+    fn a_budget_holds_up_to_its_limit_and_only_what_was_booted_is_judged() {
+        let rows = |kilnd| vec![row(Variant::Floor, 4.0, None), row(Variant::Kilnd, kilnd, Some(9.0))];
+        let judged = judge(&report(rows(4.2)));
+        assert_eq!(
+            judged.iter().map(|judged| judged.what.as_str()).collect::<Vec<_>>(),
+            ["kilnd / floor", "kilnd: kubelet before the DHCP lease"]
+        );
+        assert!(judged.iter().all(|judged| judged.holds), "{judged:?}");
+        assert!(!judge(&report(rows(4.3)))[0].holds);
+        let mut unlike = report(rows(4.0));
+        unlike.rows[0].boots[0].configured.0.clear();
+        assert_eq!((judge(&unlike)[0].holds, judge(&unlike)[0].measured.as_str()), (false, "unlike"));
+    }
+
+    #[test]
+    fn a_kubelet_after_the_lease_breaks_the_order() {
+        assert!(!judge(&report(vec![row(Variant::Kilnd, 5.0, Some(4.9))]))[0].holds);
+        assert!(judge(&report(vec![row(Variant::Kilnd, 5.0, None)]))[0].holds);
+    }
+
+    #[test]
+    fn ratios_of_the_host_s_clock_are_not_judged() {
+        let rows = vec![row(Variant::Clone, 9.0, None), row(Variant::Again, 1.0, None)];
+        assert_eq!(judge(&Report { rows, clock: Clock::Wall }), []);
+    }
+}
