@@ -2,6 +2,13 @@
 //!
 //! A document is replaced whole, and what reads and writes several does so under one lock. A process that is killed leaves each document old
 //! or new; what it left besides is removed by who comes next.
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `pools`, `machines`, `images`, `captures`, `galleries`, `lines`, `versions` | a document for each |
+//! | `layers/ID` | what was written above other layers: `upper` and `work` for overlayfs, or `disk.qcow2` |
+//! | `building`, `trash` | layers that are not yet or no longer there |
+//! | `locks` | empty files |
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -76,13 +76,16 @@ async fn a_clone_is_the_donor_as_it_was_and_neither_writes_to_the_other() {
 async fn a_long_chain_is_joined_and_nothing_on_the_disk_changes() {
     let bench = folders().await;
     within(&bench, "workers_0", LIFE).await;
-    // What each round does undoes or covers something of the round before.
+    // What each round does undoes or covers something of the round before. Layers are joined after the third of them came for the third
+    // time, so that nothing later covers what it made anew.
     let rounds = [
         "echo round > round; rm -rf dir; echo was > dir",
         "rm round dir; mkdir dir round; echo d > dir/d; ln new hard; mkfifo pipe",
         "rm -r dir round; mkdir -p dir/deep; echo deep > dir/deep/y; rm -f pipe hard",
         "rm -r swapped; echo file > swapped; rm folded; mkdir folded; chmod 711 folded",
-        "rm swapped; mkdir swapped; rmdir folded; ln -s x folded",
+        "rm swapped; mkdir swapped; rm folded; ln -s x folded",
+        "rm folded many; mkdir folded many; echo g > folded/g; echo m > many/m",
+        "rm many/m; chmod 700 many",
     ];
     let mut most = 0;
     for round in 0..20 {
@@ -98,4 +101,21 @@ async fn a_long_chain_is_joined_and_nothing_on_the_disk_changes() {
     assert!(below < 10, "{below} layers after 20 captures");
     assert!(most <= 19, "{most}");
     assert_eq!(bench.layers(), below + 2, "what was joined is gone");
+}
+
+/// Most kernels mark such a folder as opaque, and none has to: the whiteout below it hides the base until both are joined.
+#[tokio::test]
+async fn a_folder_made_anew_hides_that_of_the_base_also_when_layers_are_joined() {
+    let bench = folders().await;
+    within(&bench, "workers_0", "rm -r dir").await;
+    bench.capture("workers_0", "gone").await;
+    within(&bench, "workers_0", "mkdir dir; echo d > dir/d").await;
+    let DiskPath::Folders { upper, .. } = bench.disk("workers_0").await else { panic!("no folders") };
+    let _ = rustix::fs::lremovexattr(upper.join("dir"), "trusted.overlay.opaque");
+    let before = within(&bench, "workers_0", "").await;
+    for round in 0..17 {
+        bench.capture("workers_0", &format!("c{round}")).await;
+    }
+    assert!(bench.below("workers_0").await < 10);
+    assert_eq!(within(&bench, "workers_0", "").await, before);
 }

@@ -2,8 +2,8 @@
 
 use std::future::pending;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use kiln_cloud::{Factory, ImageSource, PowerState, Protection, Provisioning};
 use kiln_local::ids;
@@ -47,7 +47,7 @@ async fn left(world: &World) -> Left {
 /// Dies after so many news.
 struct DieAfter {
     left: AtomicUsize,
-    last: std::sync::Mutex<String>,
+    last: Mutex<String>,
     died: Notify,
 }
 
@@ -64,7 +64,7 @@ impl Watcher for DieAfter {
 }
 
 async fn die_after(world: &World, news: usize) -> (Arc<DieAfter>, Option<Report>) {
-    let watcher = Arc::new(DieAfter { left: news.into(), last: Default::default(), died: Notify::new() });
+    let watcher = Arc::new(DieAfter { left: news.into(), last: Mutex::default(), died: Notify::new() });
     let context = world.process(watcher.clone());
     let asked = request(1);
     let report = tokio::select! {
@@ -113,7 +113,7 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 }
 
 /// Every so many news: all of them would take a minute, and each verb is killed at each of its changes elsewhere.
-const STRIDE: usize = 5;
+const STRIDE: usize = 7;
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_dies_is_finished_by_another_process() {

@@ -100,8 +100,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let base = Arc::new(tempfile::tempdir().unwrap());
+        let folder = scratch();
+        let base = Arc::new(scratch());
         fs::write(base.path().join("etc-base"), "base").unwrap();
         Store::create(&folder.path().join("state")).unwrap();
         Self { folder, base, power: Arc::default() }
@@ -122,10 +122,15 @@ impl World {
 
     /// The same world, apart, on the same base.
     pub(crate) fn copy(&self) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = scratch();
         copy(self.folder.path(), folder.path());
         Self { folder, base: self.base.clone(), power: Arc::new(self.power.copy()) }
     }
+}
+
+/// In memory where that is possible: thousands of documents are made durable here, and no machine fails.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 fn copy(from: &Path, to: &Path) {
