@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::effect::Effect;
+use crate::secrets::{self, Found};
 
 /// The form of a value.
 #[derive(Clone, Debug)]
@@ -72,11 +73,21 @@ pub trait Describe {
     fn unknown(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// What looks like a secret in it, where it stands in a field of this name.
+    fn secrets(&self, _name: &str) -> Vec<Found> {
+        Vec::new()
+    }
 }
 
 impl Describe for String {
     fn kind() -> Kind {
         Kind::Text
+    }
+
+    fn secrets(&self, name: &str) -> Vec<Found> {
+        let found = |looks_like| Found { path: String::new(), looks_like };
+        secrets::in_text(name, self).map(found).into_iter().collect()
     }
 }
 
@@ -102,6 +113,10 @@ impl Describe for Value {
     fn kind() -> Kind {
         Kind::Any
     }
+
+    fn secrets(&self, name: &str) -> Vec<Found> {
+        secrets::named(name, self)
+    }
 }
 
 impl<T: Describe> Describe for Option<T> {
@@ -112,6 +127,10 @@ impl<T: Describe> Describe for Option<T> {
     fn unknown(&self) -> Vec<String> {
         self.as_ref().map_or_else(Vec::new, T::unknown)
     }
+
+    fn secrets(&self, name: &str) -> Vec<Found> {
+        self.as_ref().map_or_else(Vec::new, |value| value.secrets(name))
+    }
 }
 
 impl<T: Describe> Describe for Vec<T> {
@@ -120,8 +139,16 @@ impl<T: Describe> Describe for Vec<T> {
     }
 
     fn unknown(&self) -> Vec<String> {
-        let of =
-            |(index, element): (usize, &T)| element.unknown().into_iter().map(move |path| format!("[{index}].{path}"));
+        let of = |(index, element): (usize, &T)| {
+            element.unknown().into_iter().map(move |path| below(&format!("[{index}]"), &path))
+        };
+        self.iter().enumerate().flat_map(of).collect()
+    }
+
+    fn secrets(&self, _name: &str) -> Vec<Found> {
+        let of = |(index, element): (usize, &T)| {
+            element.secrets("").into_iter().map(move |found| found.within(&format!("[{index}]")))
+        };
         self.iter().enumerate().flat_map(of).collect()
     }
 }
@@ -130,12 +157,30 @@ impl<T: Describe> Describe for BTreeMap<String, T> {
     fn kind() -> Kind {
         Kind::Map(Box::new(T::kind()))
     }
+
+    fn secrets(&self, _name: &str) -> Vec<Found> {
+        let mut all = Vec::new();
+        for (name, value) in self {
+            all.extend(value.secrets(name).into_iter().map(|found| found.within(name)));
+        }
+        all
+    }
+}
+
+/// The path of something in a field or an element.
+pub(crate) fn below(place: &str, path: &str) -> String {
+    let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+    format!("{place}{dot}{path}")
 }
 
 /// What is unknown in a field, with the field's name before each path.
-pub(crate) fn within(field: &str, value: &impl Describe) -> Vec<String> {
-    let dot = |path: &str| if path.starts_with('[') { "" } else { "." };
-    value.unknown().into_iter().map(|path| format!("{}{}{path}", camel_case(field), dot(&path))).collect()
+pub(crate) fn unknown_in(field: &str, value: &impl Describe) -> Vec<String> {
+    value.unknown().into_iter().map(|path| below(&camel_case(field), &path)).collect()
+}
+
+/// What looks like a secret in a field, with the field's name before each path.
+pub(crate) fn secrets_in(field: &str, value: &impl Describe) -> Vec<Found> {
+    value.secrets(field).into_iter().map(|found| found.within(&camel_case(field))).collect()
 }
 
 /// Whether a value is what an absent one would be.
@@ -204,8 +249,14 @@ macro_rules! document {
 
             fn unknown(&self) -> Vec<String> {
                 let mut unknown: Vec<String> = self.extra.keys().cloned().collect();
-                $(unknown.extend(crate::describe::within(stringify!($field), &self.$field));)*
+                $(unknown.extend(crate::describe::unknown_in(stringify!($field), &self.$field));)*
                 unknown
+            }
+
+            fn secrets(&self, _name: &str) -> Vec<crate::secrets::Found> {
+                let mut found = self.extra.secrets("");
+                $(found.extend(crate::describe::secrets_in(stringify!($field), &self.$field));)*
+                found
             }
         }
     };

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::describe::{document, within};
+use crate::describe::{Describe as _, document, secrets_in, unknown_in};
+use crate::secrets::Found;
 use crate::spec::Spec;
 use crate::validate::Invalid;
 use crate::{canonical, v1alpha1};
@@ -121,10 +122,19 @@ impl NodeConfig {
     /// The paths of fields that this version does not know. They are kept and do nothing.
     pub fn unknown_fields(&self) -> Vec<String> {
         let mut unknown: Vec<String> = self.extra.keys().cloned().collect();
-        unknown.extend(within("metadata", &self.metadata));
-        unknown.extend(within("spec", &self.spec));
+        unknown.extend(unknown_in("metadata", &self.metadata));
+        unknown.extend(unknown_in("spec", &self.spec));
         unknown.sort();
         unknown
+    }
+
+    /// Everything in the document that looks like a secret, but for its signature.
+    pub fn secrets(&self) -> Vec<Found> {
+        let mut found = self.extra.secrets("");
+        found.extend(secrets_in("metadata", &self.metadata));
+        found.extend(secrets_in("spec", &self.spec));
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        found
     }
 }
 

@@ -6,6 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use crate::describe::below;
+
 /// Something that looks like a secret. What it is stays unsaid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -15,14 +17,34 @@ pub struct Found {
     pub looks_like: &'static str,
 }
 
+impl Found {
+    /// The same, in a field or an element.
+    pub(crate) fn within(self, place: &str) -> Self {
+        Self { path: below(place, &self.path), ..self }
+    }
+}
+
 /// Everything in a document that looks like a secret.
 pub fn find(document: &Value) -> Vec<Found> {
+    named("", document)
+}
+
+/// The same in the value of a field of this name.
+pub(crate) fn named(name: &str, value: &Value) -> Vec<Found> {
     let mut found = Vec::new();
-    walk(document, &mut String::new(), &mut found);
+    walk(name, value, &mut String::new(), &mut found);
     found
 }
 
-fn walk(value: &Value, path: &mut String, found: &mut Vec<Found>) {
+/// What the text of a field of this name looks like, where it looks like a secret.
+pub(crate) fn in_text(name: &str, text: &str) -> Option<&'static str> {
+    if is_named_secret(name) && !text.is_empty() {
+        return Some("a field for a secret");
+    }
+    looks_secret(text).or_else(|| looks_secret(&decoded(text.trim())?))
+}
+
+fn walk(name: &str, value: &Value, path: &mut String, found: &mut Vec<Found>) {
     let length = path.len();
     match value {
         Value::Object(map) => {
@@ -31,24 +53,19 @@ fn walk(value: &Value, path: &mut String, found: &mut Vec<Found>) {
                     path.push('.');
                 }
                 path.push_str(name);
-                if is_named_secret(name) && value.as_str().is_some_and(|text| !text.is_empty()) {
-                    found.push(Found { path: path.clone(), looks_like: "a field for a secret" });
-                } else {
-                    walk(value, path, found);
-                }
+                walk(name, value, path, found);
                 path.truncate(length);
             }
         }
         Value::Array(list) => {
             for (index, value) in list.iter().enumerate() {
                 let _ = write!(path, "[{index}]");
-                walk(value, path, found);
+                walk("", value, path, found);
                 path.truncate(length);
             }
         }
         Value::String(text) => {
-            let looks = looks_secret(text).or_else(|| looks_secret(&decoded(text.trim())?));
-            found.extend(looks.map(|looks_like| Found { path: path.clone(), looks_like }));
+            found.extend(in_text(name, text).map(|looks_like| Found { path: path.clone(), looks_like }));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

@@ -9,7 +9,6 @@ use base64::engine::general_purpose::STANDARD;
 use crate::hub::NodeConfig;
 use crate::secrets;
 use crate::spec::{CredentialKind, File, GateKind, Spec, TaintEffect};
-use crate::v1alpha1;
 
 /// Something that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,9 +67,7 @@ impl NodeConfig {
     /// Whether the document can be; all that is wrong, if not.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checker = self.values();
-        let document = serde_json::to_value(v1alpha1::Written::of(self)).expect("documents have text for names");
-        let own = |path: &str| path.starts_with("signature.");
-        for found in secrets::find(&document).into_iter().filter(|found| !own(&found.path)) {
+        for found in self.secrets() {
             checker.say(
                 found.path,
                 format!("this looks like {}; a document says where a secret is and never holds one", found.looks_like),

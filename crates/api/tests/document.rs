@@ -1,8 +1,9 @@
 //! Documents as they are read, written and hashed.
 
-use kiln_api::{NodeConfig, ParseError};
+use kiln_api::spec::Spec;
+use kiln_api::{Kind, Metadata, NodeConfig, ParseError, secrets, v1alpha1};
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 const EXAMPLE: &str = include_str!("example.json");
 
@@ -110,4 +111,42 @@ proptest! {
             prop_assert_eq!(again.to_json(), config.to_json());
         }
     }
+}
+
+/// A value of a form, with a secret in every text.
+fn planted(kind: &Kind) -> Value {
+    match kind {
+        Kind::Text => json!("abcdef.0123456789abcdef"),
+        Kind::Boolean => json!(true),
+        Kind::Integer => json!(1),
+        Kind::Choice(words) => json!(words[0]),
+        Kind::Any => json!({"deep": ["abcdef.0123456789abcdef"], "password": "x"}),
+        Kind::List(inner) => json!([planted(inner), planted(inner)]),
+        Kind::Map(inner) => json!({"one": planted(inner), "accessKey": planted(inner)}),
+        Kind::Object(shape) => {
+            let fields = shape().fields;
+            let mut object: Map<String, Value> =
+                fields.iter().map(|field| (field.name.clone(), planted(&field.kind))).collect();
+            object.insert("later".to_owned(), json!({"token": "x", "list": ["abcdef.0123456789abcdef"]}));
+            object.into()
+        }
+    }
+}
+
+#[test]
+fn a_secret_is_found_in_every_text_that_a_document_has_a_place_for() {
+    let document = json!({
+        "apiVersion": "node.kiln.dev/v1alpha1",
+        "kind": "NodeConfig",
+        "metadata": planted(&Kind::Object(Metadata::shape)),
+        "spec": planted(&Kind::Object(Spec::shape)),
+        "later": "abcdef.0123456789abcdef",
+    });
+    let mut everywhere = secrets::find(&document);
+    everywhere.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(everywhere.len() > 150, "{}", everywhere.len());
+    let config = NodeConfig::from(serde_json::from_value::<v1alpha1::NodeConfig>(document.clone()).unwrap());
+    assert_eq!(config.secrets(), everywhere);
+    let error = NodeConfig::parse(document.to_string().as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("spec.files[1].content") && !error.contains("0123456789abcdef"), "{error}");
 }
