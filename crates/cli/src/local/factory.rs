@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use kiln_cloud::{ImageSource, LineName};
-use kiln_local::world::World;
+use kiln_local::world::{World, program};
 use kiln_local::{Error, LocalOptions, QemuImg, Store};
 use tokio::time::Instant;
 
@@ -51,10 +51,7 @@ pub(crate) fn clock(begin: Timestamp) -> Now {
 pub(crate) fn open(state: &Path, now: &Now) -> Result<Local, Failure> {
     let world = World::around(state).map_err(|error| Failure::chain(2, &error))?;
     let store = Store::create(world.state()).map_err(|error| failed(&error))?;
-    let qemu_img = match world.qemu_root() {
-        Some(root) => QemuImg::new([Path::new("chroot"), root, Path::new("qemu-img")]),
-        None => QemuImg::default(),
-    };
+    let qemu_img = QemuImg::new(program(world.qemu_root(), "qemu-img"));
     let clock = now.clone();
     let options = LocalOptions { clock: Arc::new(move || clock.as_ref()()), new_id: Arc::new(new_id), qemu_img };
     Ok(Local::new(store, Arc::new(world), options))

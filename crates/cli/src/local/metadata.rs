@@ -177,7 +177,7 @@ impl Azure {
 
 fn spec(pool: &str, machine: &Shown, told: Option<&String>) -> PoolSpec {
     let mut spec = WorldSpec::default().pools.swap_remove(0);
-    spec.name = pool.to_owned();
+    pool.clone_into(&mut spec.name);
     spec.capacity = 0;
     spec.custom_data = None;
     spec.extensions = Vec::new();

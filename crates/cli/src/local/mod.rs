@@ -25,6 +25,10 @@ pub(crate) enum Local {
     /// Machines that one recipe makes
     #[command(subcommand)]
     Pool(pool::Pool),
+    /// Switch on every machine that should be on: in a new world, those of the last one
+    Start(status::Status),
+    /// Shut every machine down in good order, before the world ends
+    Stop(status::Status),
     /// All machines, and whether they are on
     Status(status::Status),
     /// Tie the nodes of a cluster to the machines of this world, as the controller of a cloud would, until it is stopped
@@ -59,6 +63,8 @@ pub(crate) fn run(command: &Local, now: &dyn Fn() -> Timestamp) -> Result<(), Fa
         match command {
             Local::Image(command) => image::run(command, &clock).await,
             Local::Pool(command) => pool::run(command, &clock).await,
+            Local::Start(command) => status::start(command, &clock).await,
+            Local::Stop(command) => status::stop(command, &clock).await,
             Local::Status(command) => status::run(command, &clock).await,
             Local::Nodes(command) => nodes::run(command, &clock).await,
             Local::Run(_) | Local::First(_) => Ok(()),

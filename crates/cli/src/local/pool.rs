@@ -169,5 +169,5 @@ async fn list(List { common }: &List, now: &Now) -> Result<(), Failure> {
 
 /// A table without the spaces at the ends of its lines.
 pub(super) fn lines(table: &Table) -> String {
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    table.lines().flat_map(|line| [line.trim_end().to_owned(), "\n".to_owned()]).collect()
 }

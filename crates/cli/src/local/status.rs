@@ -1,4 +1,4 @@
-//! `kiln local status`: all machines, and whether they are on.
+//! `kiln local status`, `start` and `stop`: all machines, and whether they are on.
 
 use clap::Args;
 use comfy_table::Table;
@@ -25,6 +25,16 @@ What a machine said on its console is in `consoles/` of the state folder.";
 pub(crate) struct Status {
     #[command(flatten)]
     common: Common,
+}
+
+pub(crate) async fn start(command: &Status, now: &Now) -> Result<(), Failure> {
+    command.common.state.open(now)?.restore().await.map_err(|error| failed(&error))?;
+    run(command, now).await
+}
+
+pub(crate) async fn stop(command: &Status, now: &Now) -> Result<(), Failure> {
+    command.common.state.open(now)?.suspend().await.map_err(|error| failed(&error))?;
+    run(command, now).await
 }
 
 pub(crate) async fn run(Status { common }: &Status, now: &Now) -> Result<(), Failure> {

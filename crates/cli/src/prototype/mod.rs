@@ -59,16 +59,12 @@ pub(crate) fn run(arguments: &Prototype, now: &dyn Fn() -> Timestamp) -> Result<
         let clock: Now =
             Arc::new(move || begin + SignedDuration::try_from(started.elapsed() * rate).unwrap_or(SignedDuration::MAX));
         let common = &arguments.common;
-        match common.local(&environment) {
-            Some(state) => {
-                let place = (local::factory::open(&state, &clock)?, kiln_local::ids::GROUP.to_owned());
-                Session::open(place, arguments, &environment, clock).await?.run(&arguments.verb).await
-            }
-            None => {
-                let place = connect::azure(common, &environment, &clock).await?;
-                Session::open(place, arguments, &environment, clock).await?.run(&arguments.verb).await
-            }
+        if let Some(state) = common.local(&environment) {
+            let place = (local::factory::open(&state, &clock)?, kiln_local::ids::GROUP.to_owned());
+            return Session::open(place, arguments, &environment, clock).await?.run(&arguments.verb).await;
         }
+        let place = connect::azure(common, &environment, &clock).await?;
+        Session::open(place, arguments, &environment, clock).await?.run(&arguments.verb).await
     });
     runtime.shutdown_background();
     result

@@ -7,14 +7,14 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::cluster::Cluster;
 use super::image::KILN_IMAGE;
 use super::inside::{KILN, in_world, node_root};
-use super::machines::{kiln, machines, said, shell, text};
+use super::machines::{kiln, machines, said, text};
 use super::root;
+use super::shell::shell;
 
 /// What tells machines apart: a word for each place, and how it is read.
 const IDENTITY: [(&str, &str); 10] = [
@@ -38,6 +38,9 @@ const PLANTED: &str = "
     echo donor-typed >/root/.bash_history
     echo patched-by-hand >/usr/local/share/patched
 ";
+
+/// A day on which no version was made yet.
+const LATER: &str = "2099-01-01T12:00:00Z";
 
 /// A process that ends with the test.
 struct Background(Child);
@@ -69,9 +72,9 @@ impl Stage {
         kiln(&["local", "image", "import", "debian", &path(&root)]);
         let data = path(&document);
         kiln(&["local", "pool", "create", "nodes", "--image", "debian", "--count", "2", "--user-data", &data]);
-        let stage = Self { cluster, _nodes: nodes };
-        stage.wait_ready(&["nodes000000", "nodes000001"]);
-        stage
+        let started = Self { cluster, _nodes: nodes };
+        started.wait_ready(&["nodes000000", "nodes000001"]);
+        started
     }
 
     #[track_caller]
@@ -120,10 +123,10 @@ fn assert_completed(mut command: Command) {
 fn a_killed_run_is_resumed_and_clones_of_clones_join_by_themselves_with_the_donors_token_revoked() {
     let name = "clones::a_killed_run_is_resumed_and_clones_of_clones_join_by_themselves_with_the_donors_token_revoked";
     in_world(name, |state| {
-        let stage = Stage::start(state);
+        let world = Stage::start(state);
         shell("nodes000000", PLANTED);
 
-        let mut run = stage.prototype(&["update", "--target-node", "nodes000000", "--no-original"]);
+        let mut run = world.prototype(&["update", "--target-node", "nodes000000", "--no-original"]);
         let answer = state.join("first.json");
         let said = File::create(&answer).expect("a file");
         let mut run = Background(run.stdout(said).spawn().expect("kiln runs"));
@@ -138,24 +141,23 @@ fn a_killed_run_is_resumed_and_clones_of_clones_join_by_themselves_with_the_dono
         assert_eq!(machines()["nodes000001"]["on"], true, "nobody else is");
 
         // From here on nobody joins with what the donor joined with.
-        stage.cluster.revoke("first0");
-        stage.cluster.rotate("second", "fedcba9876543210");
-        assert_completed(stage.prototype(&["resume"]));
-        stage.wait_ready(&["nodes000000"]);
+        world.cluster.revoke("first0");
+        world.cluster.rotate("second", "fedcba9876543210");
+        assert_completed(world.prototype(&["resume"]));
+        world.wait_ready(&["nodes000000"]);
 
-        let clones = stage.grow(4);
+        let clones = world.grow(4);
         assert_eq!(clones.len(), 2, "{clones:?}");
         shell(&clones[0], "test \"$(cat /usr/local/share/patched)\" = patched-by-hand; test ! -e /root/.bash_history");
 
-        // A day later the clone is the donor.
-        let tomorrow = Timestamp::now() + SignedDuration::from_hours(24);
-        assert_completed(stage.prototype(&["update", "--target-node", &clones[0], "--now", &tomorrow.to_string()]));
-        let grandchildren = stage.grow(5);
+        // On another day the clone is the donor.
+        assert_completed(world.prototype(&["update", "--target-node", &clones[0], "--now", LATER]));
+        let grandchildren = world.grow(5);
         assert_eq!(grandchildren.len(), 1, "{grandchildren:?}");
 
         let all = machines();
         assert_eq!(all.len(), 5, "the canaries are gone: {all:?}");
-        assert_differ(&stage, &all.keys().map(String::as_str).collect::<Vec<_>>());
+        assert_differ(&world, &all.keys().map(String::as_str).collect::<Vec<_>>());
         let ancestry = shell(&grandchildren[0], "cat /var/lib/kiln/ancestry.log");
         for ancestor in ["nodes000000", &clones[0]] {
             let id = text(&all[ancestor], "vmId");

@@ -16,7 +16,8 @@ const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// A real control plane, and the service by which its nodes join.
 pub(crate) struct Cluster {
     pub(crate) plane: ControlPlane,
-    join: Server,
+    /// Where its nodes join.
+    pub(crate) join: Server,
     /// The token that new nodes get; it changes.
     token: Arc<Mutex<(String, String)>>,
 }

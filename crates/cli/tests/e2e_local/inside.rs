@@ -19,10 +19,22 @@ pub(crate) fn node_root() -> PathBuf {
     nspawn.ancestors().nth(3).unwrap_or_else(|| panic!("{} is in no root", nspawn.display())).to_owned()
 }
 
+/// The root that a part is in.
+pub(crate) fn root_of(part: Part) -> PathBuf {
+    let program = testkit::require(part);
+    let depth = program.ancestors().position(|path| path.ends_with("root"));
+    let root = depth.and_then(|depth| program.ancestors().nth(depth));
+    root.unwrap_or_else(|| panic!("{} is in no root", program.display())).to_owned()
+}
+
 /// A command in a world of its own.
 pub(crate) fn world(state: &Path) -> Command {
     let mut command = Command::new(KILN);
-    command.args(["local", "run", "--state"]).arg(state).arg("--nspawn-root").arg(node_root()).arg("--");
+    command.args(["local", "run", "--state"]).arg(state).arg("--nspawn-root").arg(node_root());
+    if cfg!(feature = "tier2") {
+        command.arg("--qemu-root").arg(root_of(Part::LabTools));
+    }
+    command.arg("--");
     command
 }
 
@@ -36,8 +48,5 @@ pub(crate) fn in_world(test: &str, body: impl FnOnce(&Path)) {
     let mut command = world(&folder.path().join("state"));
     command.arg(std::env::current_exe().expect("this program")).args(["--exact", test, "--nocapture"]);
     let status = command.status().expect("kiln runs");
-    if !status.success() && std::env::var_os("KILN_KEEP").is_some() {
-        panic!("see {}", folder.keep().display());
-    }
     assert!(status.success(), "`{test}` failed in its world: {status}");
 }

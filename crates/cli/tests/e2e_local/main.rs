@@ -7,4 +7,5 @@ mod image;
 mod inside;
 mod machines;
 mod root;
+mod shell;
 mod world;

@@ -10,10 +10,10 @@ use parts::{Cache, KubePrograms};
 use super::image;
 use super::inside::KILN;
 
-const UNITS: &str = "usr/lib/systemd/system";
+pub(crate) const UNITS: &str = "usr/lib/systemd/system";
 
 /// The image's own list of what is in it. A new node asks the join service by its identity, not by anything on the disk.
-const IMAGE: &str = r#"{
+pub(crate) const IMAGE: &str = r#"{
     "kubelets": {"1.34.4": "/usr/bin/kubelet"}, "runtimes": {"1.6.20": "/usr/bin/containerd"}, "cniPlugins": "/opt/cni/bin",
     "sandboxImage": "docker.io/library/pause:test", "interface": "host0",
     "execPlugins": {"managedIdentity": {"command": "/usr/bin/join", "args": ["{endpoint}"]}}
@@ -134,17 +134,17 @@ pub(crate) fn read(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn file(folder: &Path, path: &str, content: &[u8], mode: u32) {
+pub(crate) fn file(folder: &Path, path: &str, content: &[u8], mode: u32) {
     let path = folder.join(path);
     // The Debian's own file of this name keeps its content.
     let _ = fs::remove_file(&path);
-    let made = fs::create_dir_all(path.parent().expect("a folder"))
+    let written = fs::create_dir_all(path.parent().expect("a folder"))
         .and_then(|()| fs::write(&path, content))
         .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)));
-    made.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-fn link(folder: &Path, path: &str, target: &str) {
+pub(crate) fn link(folder: &Path, path: &str, target: &str) {
     let path = folder.join(path);
     let made = fs::create_dir_all(path.parent().expect("a folder")).and_then(|()| symlink(target, &path));
     made.unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::inside::{KILN, in_world, node_root, world};
-use super::machines::{kiln, machines, said, shell, text};
+use super::machines::{kiln, machines, said, text};
+use super::shell::shell;
 
 /// The control groups of worlds.
 fn groups() -> Vec<String> {
@@ -108,13 +109,16 @@ fn machines_outlive_who_switched_them_on_know_who_they_are_and_go_with_their_poo
             let own = shell(node, "ip -brief address show host0");
             assert!(own.contains(&text(&all[node], "address")), "{own}");
         }
-        // They reach each other, as nodes do.
+        // They reach each other, as nodes do: the other answers that nobody listens there, instead of not at all.
         let other = text(&all["few000001"], "address");
-        shell(
-            "few000000",
-            &format!("ip neighbour flush dev host0; timeout 5 sh -c 'echo >/dev/udp/{other}/9' || true"),
-        );
+        shell("few000000", &format!("curl --silent --max-time 10 http://{other}/ || test $? = 7"));
         shell("few000000", "echo kept >/root/kept; systemctl is-system-running --wait || true");
+
+        let on = |all: &serde_json::Value| -> Vec<bool> {
+            all["machines"].as_array().into_iter().flatten().map(|machine| machine["on"] == true).collect()
+        };
+        assert_eq!(on(&kiln(&["local", "stop"])), [false, false]);
+        assert_eq!(on(&kiln(&["local", "start"])), [true, true]);
 
         let scaled = kiln(&["local", "pool", "scale", "few", "1"]);
         assert_eq!(scaled["nodes"], serde_json::json!(["few000000"]));

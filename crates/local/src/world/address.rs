@@ -41,6 +41,14 @@ pub(crate) fn hardware_address(number: u16) -> String {
     format!("02:77:00:00:{high:02x}:{low:02x}")
 }
 
+/// The number that a hardware address stands for.
+pub(crate) fn number_of(hardware: [u8; 6]) -> Option<u16> {
+    match hardware {
+        [2, 0x77, 0, 0, high, low] => Some(u16::from_be_bytes([high, low])),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -66,12 +66,6 @@ pub enum WorldError {
         /// How long was waited.
         seconds: u64,
     },
-    /// The disk of a virtual machine, which this world cannot run.
-    #[error("`{}` is the disk of a virtual machine; this world runs containers alone", disk.display())]
-    Unsupported {
-        /// The disk.
-        disk: PathBuf,
-    },
     /// There are more machines than addresses.
     #[error("number {number} has no address: a world has {most}")]
     NoAddress {

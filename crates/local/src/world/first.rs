@@ -12,7 +12,7 @@ use rustix::process::{Pid, WaitOptions, wait};
 use super::address::{BRIDGE, GATEWAY, METADATA, PREFIX, WIRE_SERVER};
 use super::command::finished;
 use super::record::{Record, run_folder};
-use super::{First, World, WorldError};
+use super::{First, World, WorldError, dhcp};
 
 impl First {
     /// Makes the world around this process, which must be the first of new namespaces. Nothing runs in it yet.
@@ -28,9 +28,12 @@ impl First {
             format!("address add {METADATA}/32 dev {BRIDGE}"),
             format!("address add {WIRE_SERVER}/32 dev {BRIDGE}"),
             format!("link set {BRIDGE} up"),
+            // Where answers go to machines that have no address yet.
+            format!("route add 255.255.255.255/32 dev {BRIDGE}"),
         ] {
             finished(Command::new("ip").args(words.split(' ')))?;
         }
+        dhcp::serve()?;
         let record = Record { group: self.group.clone(), tools: self.tools.clone() };
         let path = run.join("world.json");
         let text = serde_json::to_vec(&record).map_err(|source| WorldError::Record { path: path.clone(), source })?;

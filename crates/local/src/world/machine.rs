@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::address::{self, BRIDGE, GATEWAY, PREFIX};
 use super::processes::{children, family, name, numbers};
 use super::record::held;
-use super::{World, WorldError, hardware};
+use super::{World, WorldError, hardware, qemu};
 use crate::{Body, DiskPath, MachineKey, Power, PowerError};
 
 /// How often is looked.
@@ -22,6 +22,8 @@ const STARTED: u32 = 60_000 / 25;
 const HEARS: u32 = 20_000 / 25;
 /// How long a machine may take to shut down by itself: systemd gives a service 90 seconds by default, a platform gives a machine less.
 const SHUT_DOWN: u32 = 45_000 / 25;
+/// How often a virtual machine's power button is pressed meanwhile.
+const PRESSES: u32 = 2_000 / 25;
 /// How long the kernel may take to bury what was killed.
 const BURIED: u32 = 20_000 / 25;
 
@@ -64,7 +66,7 @@ impl World {
             }
             let mut command = match &body.disk {
                 DiskPath::Folders { lower, upper, work } => self.nspawn(body, &folder, lower, upper, work)?,
-                DiskPath::Qcow2(disk) => return Err(WorldError::Unsupported { disk: disk.clone() }),
+                DiskPath::Qcow2(disk) => self.qemu(body, &folder, disk)?,
             };
             super::command::finished(&mut command)?;
         }
@@ -157,10 +159,19 @@ impl World {
 
     async fn off(&self, name: &MachineKey) -> Result<(), WorldError> {
         let lock = self.lock(name);
-        // systemd-nspawn shuts its machine down in good order on this signal. A service manager that is not up yet would not hear of it.
-        if self.hears(name).await?
+        let folder = self.machine(name.as_str());
+        if qemu::monitor(&folder).exists() {
+            // A system that is still coming up does not notice the button; later it does.
+            for _ in 0..SHUT_DOWN / PRESSES {
+                qemu::press_power_button(&folder);
+                if gone(&lock, PRESSES).await? {
+                    return Ok(());
+                }
+            }
+        } else if self.hears(name).await?
             && let Some(runner) = self.runner(name)
         {
+            // systemd-nspawn shuts its machine down in good order on this signal. A service manager that is not up yet would not hear of it.
             signal(runner, Signal::TERM);
             if gone(&lock, SHUT_DOWN).await? {
                 return Ok(());
@@ -204,7 +215,7 @@ impl World {
     /// The first process of the machine's own system, by our number for it; for a virtual machine QEMU itself.
     pub fn leader(&self, machine: &MachineKey) -> Option<u32> {
         let runner = self.runner(machine)?;
-        if name(runner).starts_with("qemu") {
+        if qemu::monitor(&self.machine(machine.as_str())).exists() {
             return Some(runner);
         }
         let own = numbers(std::process::id()).len();

@@ -5,16 +5,20 @@
 
 mod address;
 mod command;
+mod dhcp;
 mod enter;
 mod error;
 mod first;
 mod hardware;
 mod machine;
 mod processes;
+mod qemu;
 mod record;
+mod tools;
 
 pub use address::{GATEWAY, METADATA, WIRE_SERVER, address, number_at};
 pub use enter::{Entered, First, enter};
 pub use error::WorldError;
 pub use first::run;
 pub use record::{Record, Tools, World};
+pub use tools::program;

@@ -1,0 +1,169 @@
+//! Virtual machines: what QEMU is told, and how one is asked to shut down.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::command::finished;
+use super::tools::program;
+use super::{World, WorldError, address, hardware};
+use crate::Body;
+
+const QEMU: &str = include_str!("qemu.sh");
+
+/// The kernel's arguments where it does not come from the disk. Debian's kernel for clouds has `NVMe` and ext4 built in, so that there is no
+/// initrd; its first network card is `eth0`, as in a cloud; and one that gives up restarts the machine, as a real one does.
+const KERNEL: &str = "console=ttyS0 root=/dev/nvme0n1 rw mitigations=off net.ifnames=0 panic=1";
+
+/// How long a kernel may take to come to where it looks for its root when it runs on hardware: a second. Software that only looks like it
+/// took minutes for the first lines.
+const PROBE_SECONDS: &str = "15";
+
+impl World {
+    /// A virtual machine of its own session.
+    pub(super) fn qemu(&self, body: &Body, folder: &Path, disk: &Path) -> Result<Command, WorldError> {
+        let medium = self.iso(body, folder)?;
+        let kernel = self.kernel(disk)?;
+        let fast = match &kernel {
+            Some(kernel) => self.hardware_runs(kernel)?,
+            None => false,
+        };
+        let mut words = self.tool("qemu-system-x86_64");
+        let mut say = |all: &[&str]| words.extend(all.iter().map(OsString::from));
+        say(accelerated(fast));
+        let (cores, memory) = (body.cores.to_string(), body.memory_mib.to_string());
+        say(&["-M", "q35", "-smp", &cores, "-m", &memory, "-nodefaults", "-display", "none", "-serial", "stdio"]);
+        say(&["-uuid", &body.vm_id]);
+        // What Azure's firmware says, by which a guest knows where it is.
+        say(&["-smbios", "type=3,asset=7783-7084-3265-9085-8269-3286-77"]);
+        say(&["-monitor", &format!("unix:{},server,nowait", monitor(folder).display())]);
+        for (id, file, format) in [("root", disk, "qcow2"), ("medium", medium.as_path(), "raw")] {
+            say(&["-drive", &format!("if=none,id={id},file={},format={format},cache=unsafe", file.display())]);
+            say(&["-device", &format!("nvme,drive={id},serial={id}")]);
+        }
+        let wire = format!("tap,id=net,ifname=m{},script=no,downscript=no", body.number);
+        let card = format!("virtio-net-pci,netdev=net,romfile=,mac={}", address::hardware_address(body.number));
+        say(&["-netdev", &wire, "-device", &card]);
+        if let Some(root) = self.qemu_root() {
+            for data in ["usr/share/seabios", "usr/share/qemu"] {
+                say(&["-L", &root.join(data).display().to_string()]);
+            }
+        }
+        if let Some(kernel) = &kernel {
+            say(&["-kernel", &kernel.display().to_string(), "-append", KERNEL]);
+        }
+        // A monitor of an earlier life answers nobody.
+        let _ = fs::remove_file(monitor(folder));
+        let mut command = self.detached(body, folder)?;
+        command.args(["sh", "-c", QEMU, "qemu"]).args(words);
+        self.find_modules(&mut command);
+        Ok(command)
+    }
+
+    /// Half of QEMU is in files that it looks for where it was built to be.
+    fn find_modules(&self, command: &mut Command) {
+        if let Some(root) = self.qemu_root() {
+            let library = format!("usr/lib/{}-linux-gnu/qemu", std::env::consts::ARCH);
+            command.env("QEMU_MODULE_DIR", root.join(library));
+        }
+    }
+
+    fn tool(&self, name: &str) -> Vec<OsString> {
+        program(self.qemu_root(), name)
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let words = self.tool(name);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command
+    }
+
+    /// The provisioning medium, as Azure hands it to a machine.
+    fn iso(&self, body: &Body, folder: &Path) -> Result<PathBuf, WorldError> {
+        hardware::prepare(folder, body)?;
+        let medium = folder.join("medium.iso");
+        let mut command = self.command("genisoimage");
+        finished(command.args(["-quiet", "-joliet", "-rock", "-o"]).arg(&medium).arg(folder.join("hardware/cd")))?;
+        Ok(medium)
+    }
+
+    /// The kernel beside the lowest file of a disk, `FILE.vmlinuz`. A disk without one starts by what is on it.
+    fn kernel(&self, disk: &Path) -> Result<Option<PathBuf>, WorldError> {
+        let mut command = self.command("qemu-img");
+        command.args(["info", "--force-share", "--backing-chain", "--output=json"]).arg(disk);
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(|source| WorldError::Program { program: "qemu-img".to_owned(), source })?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(WorldError::Failed { line: format!("qemu-img info {}", disk.display()), output: said });
+        }
+        let chain: Value = serde_json::from_slice(&output.stdout)
+            .map_err(|source| WorldError::Record { path: disk.to_owned(), source })?;
+        let lowest = chain.as_array().and_then(|all| all.last()).and_then(|file| file["filename"].as_str());
+        let kernel = lowest.map(|file| PathBuf::from(format!("{file}.vmlinuz")));
+        Ok(kernel.filter(|kernel| kernel.exists()))
+    }
+
+    /// Whether the processor itself runs a kernel. `/dev/kvm` alone does not say so: it may be there and take minutes for a second's work. So a
+    /// kernel is started without a root, once for each world, and must complain about that in time.
+    fn hardware_runs(&self, kernel: &Path) -> Result<bool, WorldError> {
+        let known = super::record::run_folder(self.state()).join("kvm");
+        if let Ok(answer) = fs::read_to_string(&known) {
+            return Ok(answer == "yes");
+        }
+        let works = Path::new("/dev/kvm").exists() && {
+            let mut command = Command::new("timeout");
+            command
+                .args(["--signal=KILL", PROBE_SECONDS])
+                .args(self.tool("qemu-system-x86_64"))
+                .args(accelerated(true));
+            command.args([
+                "-M",
+                "q35",
+                "-m",
+                "256",
+                "-nodefaults",
+                "-display",
+                "none",
+                "-no-reboot",
+                "-serial",
+                "stdio",
+            ]);
+            for data in self
+                .qemu_root()
+                .iter()
+                .flat_map(|root| ["usr/share/seabios", "usr/share/qemu"].map(|data| root.join(data)))
+            {
+                command.arg("-L").arg(data);
+            }
+            command.arg("-kernel").arg(kernel).args(["-append", "console=ttyS0 panic=-1"]);
+            self.find_modules(&mut command);
+            let output = command.stdin(Stdio::null()).output();
+            output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("Unable to mount root"))
+        };
+        fs::write(&known, if works { "yes" } else { "no" }).map_err(WorldError::file(&known))?;
+        Ok(works)
+    }
+}
+
+fn accelerated(by_hardware: bool) -> &'static [&'static str] {
+    if by_hardware { &["-accel", "kvm", "-cpu", "host"] } else { &["-accel", "tcg,tb-size=512", "-cpu", "max"] }
+}
+
+/// Where a virtual machine's monitor is. Only they have one.
+pub(super) fn monitor(folder: &Path) -> PathBuf {
+    folder.join("monitor")
+}
+
+/// Presses the power button. A system that is not up yet does not notice.
+pub(super) fn press_power_button(folder: &Path) {
+    if let Ok(mut stream) = UnixStream::connect(monitor(folder)) {
+        let _ = stream.write_all(b"system_powerdown\n");
+    }
+}
