@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use kiln_cloud::{Factory, ImageSource, PowerState, Protection, Provisioning};
 use kiln_local::ids;
-use kiln_operate::{Ending, News, Report, Silent, Watcher, resume, update};
+use kiln_operate::{
+    BackRequest, Ending, News, RefreshRequest, Report, Silent, Watcher, refresh, resume, rollback, update,
+};
+use kiln_prototype::back::To;
 use kiln_prototype::names;
 use tokio::sync::Notify;
 
@@ -110,6 +113,34 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
         ["booted-workers000001", "booted-workers000002", "booted-workers000003", FIRST_BOOT],
         "a clone of a clone"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from() {
+    let world = World::start().await;
+    let context = world.process(Arc::new(Silent));
+    let original = left(&world).await.image;
+    let report = Box::pin(update(&context, &request(1))).await.unwrap();
+    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    let refreshed = Box::pin(refresh(&context, &RefreshRequest { grace_seconds: 30, ..Default::default() })).await;
+    let refreshed = refreshed.unwrap();
+    assert!(refreshed.done && refreshed.left.is_empty(), "{refreshed:?}");
+    world.until_ready().await;
+    let local = world.local();
+    let instances = local.instances(&pool()).await.unwrap();
+    let names: Vec<&str> = instances.iter().map(|instance| instance.node_name.as_str()).collect();
+    assert_eq!(names, ["workers000002", "workers000003"]);
+    for instance in &instances {
+        assert!(matches!(&instance.runs, ImageSource::ExactVersion(_, number) if number.as_str() == "2026.11.15"));
+    }
+    assert_eq!(world.layers(), 3, "the disks of those who went are gone");
+
+    let back = BackRequest { to: To::Original, ..BackRequest::default() };
+    assert!(Box::pin(rollback(&context, &back)).await.unwrap().done);
+    assert_eq!(left(&world).await.image, original);
+    let read = local.describe_pool(&pool()).await.unwrap();
+    local.add_instances(&read, 1).await.unwrap();
+    assert_eq!(world.files("workers_4").await, ["booted-workers000004"], "nothing of the donor is on it");
 }
 
 /// Every so many news: all of them would take a minute, and each verb is killed at each of its changes elsewhere.
