@@ -23,7 +23,7 @@ use crate::wait::Scaled;
 /// Where udev writes down the devices that it is done with.
 const KNOWN: &str = "/run/udev/data";
 /// How often is looked whether udev is done with a link: it tells only those who have a bus.
-const LOOK: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(20);
 /// How long a link may take until it carries anything. The host's own are there at once.
 const CARRIER: Duration = Duration::from_secs(2);
 /// How long servers of one link are asked. The host answers in milliseconds; whoever sets up the network for good asks longer, at the
