@@ -7,6 +7,7 @@ use kiln_cloud::{ImageSource, InstanceId, PoolName, PowerDown, SecretText, Tags}
 use kiln_prototype::node_name::node_of;
 use serde::Serialize;
 
+use super::tend::Each;
 use super::{Local, Shelf};
 use crate::error::Error;
 use crate::ids;
@@ -149,22 +150,24 @@ impl<P: Power> Local<P> {
     /// Completes what was left half done, and switches on what should be on: after the world that held the machines ended.
     pub async fn restore(&self) -> Result<(), Error> {
         let pools = self.held(|_, held| held.list::<PoolRecord>()).await?;
+        let mut all = Each::default();
         for pool in pools {
-            self.tend(&pool.name).await?;
+            all.add(self.tend(&pool.name).await)?;
         }
         for machine in self.machines().await?.into_iter().filter(|machine| machine.wanted_on) {
-            self.switch_on(&machine.name).await?;
+            all.add(self.switch_on(&machine.name).await.map(drop))?;
         }
-        Ok(())
+        all.done()
     }
 
     /// Switches every machine off, in good order. Those that should be on still should.
     pub async fn suspend(&self) -> Result<(), Error> {
+        let mut all = Each::default();
         for machine in self.machines().await? {
             let _alone = self.alone(&machine.name).await?;
-            self.power.switch_off(&machine.name, PowerDown::KeepHardware).await?;
+            all.add(self.power.switch_off(&machine.name, PowerDown::KeepHardware).await.map_err(Error::from))?;
         }
-        Ok(())
+        all.done()
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Local, Shelf};
 use crate::error::Error;
 use crate::ids;
 use crate::layers::Chain;
-use crate::power::{Kind, MachineKey, Power};
+use crate::power::{Kind, MachineKey, Power, PowerError};
 use crate::records::{ImageRecord, MachineRecord, Place, PoolRecord, VersionRecord, instance_id, version_key};
 use crate::store::Held;
 
@@ -122,6 +122,27 @@ impl Numbers {
     }
 }
 
+/// What is done to several machines. One that cannot be switched does not keep the others from it.
+#[derive(Default)]
+pub(super) struct Each(Option<PowerError>);
+
+impl Each {
+    pub(super) fn add(&mut self, done: Result<(), Error>) -> Result<(), Error> {
+        match done {
+            Err(Error::Power(error)) => {
+                self.0.get_or_insert(error);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// The first that could not be.
+    pub(super) fn done(self) -> Result<(), Error> {
+        self.0.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
 pub(super) fn of_pool(held: &Held<'_>, pool: &PoolName) -> Result<Vec<MachineRecord>, Error> {
     let mut machines = held.list::<MachineRecord>()?;
     machines.retain(|machine| machine.place.as_ref().is_some_and(|place| place.pool == *pool));
@@ -135,14 +156,16 @@ impl<P: Power> Local<P> {
         loop {
             let name = pool.clone();
             let Some(due) = self.swept(move |shelf, held| shelf.prepare(held, &name)).await? else { return Ok(()) };
+            let mut all = Each::default();
             for machine in &due.switch_on {
-                self.switch_on(machine).await?;
-            }
-            if due.remove.is_empty() {
-                return Ok(());
+                all.add(self.switch_on(machine).await.map(drop))?;
             }
             for machine in &due.remove {
-                self.remove_machine(machine).await?;
+                all.add(self.remove_machine(machine).await)?;
+            }
+            all.done()?;
+            if due.remove.is_empty() {
+                return Ok(());
             }
         }
     }

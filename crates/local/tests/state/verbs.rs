@@ -201,14 +201,14 @@ async fn a_machine_that_does_not_start_is_shown_as_being_made_until_it_does() {
     let world = World::new();
     let local = world.process();
     local.import_image("debian", Kind::Nspawn, &world.base()).await.unwrap();
-    world.power.break_machine(Some(key("workers_1")));
+    world.power.break_machine(Some(key("workers_0")));
     let failed = local.create_pool(&pool_spec(2)).await.unwrap_err();
     assert!(failed.retryable(), "{failed}");
     let read = local.describe_pool(&pool()).await.unwrap();
     assert_eq!(read.provisioning, Provisioning::InProgress("Updating".into()));
     let made: Vec<Provisioning> =
         local.instances(&pool()).await.unwrap().into_iter().map(|instance| instance.provisioning).collect();
-    assert_eq!(made, [Provisioning::Succeeded, Provisioning::InProgress("Creating".into())]);
+    assert_eq!(made, [Provisioning::InProgress("Creating".into()), Provisioning::Succeeded], "the other does not wait");
     world.power.break_machine(None);
     assert_eq!(local.describe_pool(&pool()).await.unwrap().provisioning, Provisioning::Succeeded);
     assert_eq!(world.power.on().len(), 2);
