@@ -16,7 +16,7 @@ const REPORT_SIZE: u64 = 64 << 20;
 const REPORT: &str = "report.raw";
 
 /// A kernel that gives up turns the machine off.
-const KERNEL: &str = "console=ttyS0 root=/dev/nvme0n1 rw mitigations=off quiet panic=-1";
+const KERNEL: &str = "console=ttyS0 rw mitigations=off quiet panic=-1";
 
 /// How a machine's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,8 @@ impl Machine<'_> {
 
         let mut command = self.tools.command("qemu-system-x86_64");
         command.args(arguments(self.clock)).args(["-uuid", self.variant.machine(), "-append"]);
-        command.arg(format!("{KERNEL}{more}"));
+        let root = if self.variant == Variant::Disks { "nvme0n1p1" } else { "nvme0n1" };
+        command.arg(format!("root=/dev/{root} {KERNEL}{more}"));
         drive(&mut command, "root", overlay, "qcow2");
         drive(&mut command, "report", REPORT, "raw");
         // Everybody has the same devices: finding one more takes the kernel longer than anything that is measured here.

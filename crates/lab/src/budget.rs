@@ -1,7 +1,7 @@
 //! What a start may cost, and whether it does not cost more.
 
 use crate::report::Report;
-use crate::{Clock, Variant};
+use crate::{Clock, Variant, container};
 
 /// A budget and what was measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,14 @@ pub fn judge(report: &Report) -> Vec<Judged> {
             holds: ratio.is_ok_and(|ratio| ratio <= limit),
         });
     }
+    if let Some(ratio) = container::ratio(&report.contained) {
+        judged.push(Judged {
+            what: "in nspawn: kilnd / cloud-init".to_owned(),
+            measured: ratio.as_ref().map_or_else(|paths| paths.join(", "), |ratio| format!("{ratio:.3}")),
+            limit: format!("<= {:.2}", container::BUDGET),
+            holds: ratio.is_ok_and(|ratio| ratio <= container::BUDGET),
+        });
+    }
     judged.extend(order(report));
     judged
 }
@@ -70,7 +78,7 @@ mod tests {
     }
 
     fn report(rows: Vec<Row>) -> Report {
-        Report { rows, clock: Clock::Instructions }
+        Report { rows, contained: Vec::new(), clock: Clock::Instructions }
     }
 
     #[test]
@@ -95,8 +103,25 @@ mod tests {
     }
 
     #[test]
+    fn in_nspawn_medians_of_nodes_that_are_alike_are_compared() {
+        let contained = |variant, seconds: &[f64], motd: &str| {
+            let mut configured = row(variant, 1.0, None).boots[0].configured.clone();
+            configured.0.insert("/etc/lab/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
+            crate::Contained { variant, seconds: seconds.to_vec(), configured }
+        };
+        let judged = |kilnd: &[f64], motd| {
+            let rows =
+                vec![contained(Variant::Kilnd, kilnd, motd), contained(Variant::CloudInit, &[2.0, 2.0, 9.0], "x")];
+            judge(&Report { rows: Vec::new(), contained: rows, clock: Clock::Wall }).remove(0)
+        };
+        assert!(judged(&[0.1, 0.2, 0.9], "x").holds);
+        assert!(!judged(&[0.1, 0.21, 0.9], "x").holds);
+        assert_eq!(judged(&[0.1], "y").measured, "/etc/lab/motd");
+    }
+
+    #[test]
     fn ratios_of_the_host_s_clock_are_not_judged() {
         let rows = vec![row(Variant::Clone, 9.0, None), row(Variant::Again, 1.0, None)];
-        assert_eq!(judge(&Report { rows, clock: Clock::Wall }), []);
+        assert_eq!(judge(&Report { rows, contained: Vec::new(), clock: Clock::Wall }), []);
     }
 }

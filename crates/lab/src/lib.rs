@@ -5,6 +5,7 @@
 
 mod boot;
 mod budget;
+mod container;
 mod enter;
 mod error;
 mod expected;
@@ -19,6 +20,7 @@ mod world;
 
 pub use boot::{Boot, Clock};
 pub use budget::{Judged, judge};
+pub use container::Contained;
 pub use enter::alone;
 pub use error::Error;
 pub use expected::{Configured, PATHS, differing};

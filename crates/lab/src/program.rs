@@ -8,6 +8,7 @@ use parts::Part;
 use ship::{Architecture, Program, build};
 
 use crate::boot::{Disk, Machine};
+use crate::container::start_all;
 use crate::expected::Configured;
 use crate::node::{measure, table};
 use crate::report::{Report, Row};
@@ -20,10 +21,11 @@ pub const HELP: &str = "\
 Boots the same machine in different ways, in QEMU, and measures what comes before its kubelet (needs root); counts what kilnd costs.
 
 usage: cargo xtask bench node
-       cargo xtask lab boot [--variant NAME]… [--runs N] [--icount] [--kilnd FILE] [--output text|json] [--work DIR]
+       cargo xtask lab boot [--variant NAME]… [--nspawn] [--runs N] [--icount] [--kilnd FILE] [--output text|json] [--work DIR]
 
   --variant NAME  floor | kilnd | again | clone | kilnd-imds | wait-for-network | cloud-init; all of these without it
                   disks: swap and a root that grows, proven and not compared
+  --nspawn        floor, kilnd and cloud-init in nspawn too; alone where no variant is named. Without either, everything
   --runs N        boots of each, in turns; 1 without it
   --icount        time passes by instructions: other work on this machine does not show
   --kilnd FILE    take this static program instead of compiling one
@@ -37,6 +39,8 @@ Exit codes: 0 every budget that could be judged holds, 1 one is over or there is
 pub struct Asked {
     /// Which variants.
     pub variants: Vec<Variant>,
+    /// Whether those of nspawn are started too.
+    pub nspawn: bool,
     /// How often each.
     pub runs: usize,
     /// How time passes.
@@ -53,6 +57,7 @@ pub struct Asked {
 pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
     let mut asked = Asked {
         variants: Vec::new(),
+        nspawn: false,
         runs: 1,
         clock: Clock::Wall,
         kilnd: None,
@@ -63,6 +68,7 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
     while let Some(word) = words.next() {
         let mut value = || words.next().map(String::as_str).ok_or(format!("`{word}` needs a value"));
         match word.as_str() {
+            "--nspawn" => asked.nspawn = true,
             "--icount" => asked.clock = Clock::Instructions,
             "--variant" => {
                 let name = value()?;
@@ -84,7 +90,8 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
             _ => return Err(format!("unknown argument `{word}`")),
         }
     }
-    if asked.variants.is_empty() {
+    if asked.variants.is_empty() && !asked.nspawn {
+        asked.nspawn = true;
         asked.variants = Variant::measured();
     }
     Ok(asked)
@@ -129,7 +136,8 @@ pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
             row.boots.push(boot);
         }
     }
-    let report = Report { rows: rows.into_iter().map(|(_, _, row)| row).collect(), clock: asked.clock };
+    let contained = if asked.nspawn { start_all(&bench, &expected, asked.runs)? } else { Vec::new() };
+    let report = Report { rows: rows.into_iter().map(|(_, _, row)| row).collect(), contained, clock: asked.clock };
     let file = asked.work.join("report.json");
     fs::write(&file, format!("{:#}\n", report.json())).map_err(Error::file(&file))?;
     Ok(report)
@@ -222,7 +230,10 @@ mod tests {
 
     #[test]
     fn without_a_variant_all_are_booted_once() {
+        let alone = asked("--nspawn").unwrap();
+        assert!(alone.nspawn && alone.variants.is_empty() && !asked("--variant floor").unwrap().nspawn);
         let asked = asked("").unwrap();
+        assert!(asked.nspawn);
         assert_eq!((asked.variants.len(), asked.runs, asked.clock), (7, 1, Clock::Wall));
         assert_eq!(asked.work, Path::new("/kiln/target/lab"));
     }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::boot::Boot;
 use crate::budget::judge;
+use crate::container::Contained;
 use crate::expected::differing;
 use crate::{Clock, Variant};
 
@@ -23,6 +24,8 @@ pub struct Row {
 pub struct Report {
     /// A row per variant.
     pub rows: Vec<Row>,
+    /// The same roots in nspawn, where that was asked for.
+    pub contained: Vec<Contained>,
     /// How time passed.
     pub clock: Clock,
 }
@@ -120,6 +123,13 @@ impl Report {
         for line in unlike {
             let _ = write!(text, "\n{line}");
         }
+        if !self.contained.is_empty() {
+            text.push_str("\nin nspawn, service manager to kubelet, seconds of the host\n");
+        }
+        for row in &self.contained {
+            let middle = median(row.seconds.clone()).unwrap_or(f64::NAN);
+            let _ = writeln!(text, "{:<18} {:>5} {middle:>8.3}", row.variant.name(), row.seconds.len());
+        }
         let judged = judge(self);
         if !judged.is_empty() {
             text.push('\n');
@@ -153,7 +163,9 @@ impl Report {
         let budgets = judge(self).into_iter().map(|budget| {
             json!({ "what": budget.what, "measured": budget.measured, "limit": budget.limit, "holds": budget.holds })
         });
-        json!({ "clock": clock, "variants": rows.collect::<Vec<_>>(), "budgets": budgets.collect::<Vec<_>>() })
+        let contained =
+            self.contained.iter().map(|row| json!({ "variant": row.variant.name(), "seconds": row.seconds }));
+        json!({ "clock": clock, "nspawn": contained.collect::<Vec<_>>(), "variants": rows.collect::<Vec<_>>(), "budgets": budgets.collect::<Vec<_>>() })
     }
 }
 
@@ -175,6 +187,7 @@ mod tests {
         let row = |variant, busy: [f64; 3], motd: &str| Row { variant, boots: busy.map(|b| boot(b, motd)).to_vec() };
         Report {
             rows: vec![row(Variant::Floor, [4.0, 5.0, 90.0], "x"), row(Variant::Kilnd, [6.0, 1.0, 5.5], motd)],
+            contained: Vec::new(),
             clock: Clock::Instructions,
         }
     }

@@ -1,5 +1,6 @@
 //! The disk of a variant: the one root, what the variant adds, as a file system in a file. No loop device is needed.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +14,25 @@ use crate::{Error, Variant, medium};
 
 /// The size of the file system; the file is as large as what is in it.
 const SIZE: &str = "3G";
+
+/// The same in bytes.
+const SIZE_BYTES: u64 = 3 << 30;
+/// Where a partition begins, in sectors: where every tool puts the first.
+const START: u64 = 2048;
+const SECTOR: u64 = 512;
+
+/// Makes a disk with a table of one partition, for a root that is to grow: what has no table is as large as its disk already.
+fn partition(file: &Path) -> Result<(), Error> {
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+    let mut table = vec![0; 512];
+    // Linux, addressed by sectors.
+    table[450] = 0x83;
+    table[454..458].copy_from_slice(&number(START));
+    table[458..462].copy_from_slice(&number(SIZE_BYTES / SECTOR));
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    let made = fs::write(file, table).and_then(|()| fs::File::options().write(true).open(file));
+    made.and_then(|disk| disk.set_len(SIZE_BYTES + START * SECTOR)).map_err(Error::file(file))
+}
 
 /// What makes disks.
 pub(crate) struct Bench<'a> {
@@ -48,9 +68,15 @@ impl Bench<'_> {
         let merged = self.merged(name, &variant.items(self.kilnd, self.units, expected)?)?;
         let disk = format!("{name}.raw");
         let source = format!("/mnt/{name}/merged");
-        let options = ["-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1", "-d", &source, &disk, SIZE];
+        let file = self.work.join(&disk);
         // A file that is there would keep its old content beyond what is written now.
-        let _ = fs::remove_file(self.work.join(&disk));
+        let _ = fs::remove_file(&file);
+        let mut extended = "lazy_itable_init=1".to_owned();
+        if variant == Variant::Disks {
+            partition(&file)?;
+            let _ = write!(extended, ",offset={}", START * SECTOR);
+        }
+        let options = ["-q", "-F", "-t", "ext4", "-E", &extended, "-d", &source, &disk, SIZE];
         let made = finished(self.tools.command("mke2fs").args(options));
         finished(Command::new("umount").arg(&merged))?;
         made.map(|()| Disk { file: disk, format: "raw" })
@@ -72,7 +98,7 @@ impl Bench<'_> {
     }
 
     /// An overlay over the base with these items in it.
-    fn merged(&self, name: &str, items: &[Item]) -> Result<PathBuf, Error> {
+    pub(crate) fn merged(&self, name: &str, items: &[Item]) -> Result<PathBuf, Error> {
         let place = self.work.join(name);
         let parts = ["upper", "work", "merged"].map(|part| place.join(part));
         for part in &parts {

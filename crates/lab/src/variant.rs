@@ -38,7 +38,7 @@ pub enum Variant {
 pub(crate) const DOCUMENT: &str = include_str!("../document.json");
 
 /// The device of the medium: the third disk.
-const MEDIUM: &str = "/dev/nvme2n1";
+pub(crate) const MEDIUM: &str = "/dev/nvme2n1";
 
 /// What every variant has: a network (the route to the metadata service comes with the lease, as it does on Azure), a kubelet that says when it was started, and a reporter.
 const NETWORK: &str = "\
