@@ -25,6 +25,11 @@ fn az_logs_in_as_a_service_principal() {
 
 #[test]
 fn az_logs_in_with_the_managed_identity_of_a_machine() {
+    // It asks a metadata service.
+    testkit::private().inside(logs_in_with_the_identity_of_a_machine);
+}
+
+fn logs_in_with_the_identity_of_a_machine() {
     let session = Session::new(Azure::default());
     let host = format!("{}/vm/{POOL}000000", session.key("imds"));
     let variables = [("AZURE_POD_IDENTITY_AUTHORITY_HOST", host.as_str())];
