@@ -251,3 +251,35 @@ fn refusal(status: StatusCode, why: &str) -> Response<Full<Bytes>> {
     *response.status_mut() = status;
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn real() -> Real {
+        let swapped = [("made-up", "real"), ("10.240.0.4", "10.77.1.2")];
+        Real { swapped: swapped.map(|(a, b)| (a.to_owned(), b.to_owned())), image: "/local/images/debian".to_owned() }
+    }
+
+    #[test]
+    fn what_was_made_up_is_replaced_wherever_a_machine_may_ask_for_it() {
+        let tree = json!({
+            "compute": {
+                "vmId": "made-up", "name": "pool_0", "sku": "22_04", "storageProfile": {"imageReference": {"offer": "x"}},
+            },
+            "network": {"interface": [{"ipv4": {"ipAddress": [{"privateIpAddress": "10.240.0.4"}]}}]},
+        });
+        let body = real().put_into("/metadata/instance", &Bytes::from(tree.to_string()));
+        let told: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(told["compute"]["vmId"], "real");
+        assert_eq!((&told["compute"]["name"], &told["compute"]["sku"]), (&json!("pool_0"), &json!("")));
+        assert_eq!(told["compute"]["storageProfile"]["imageReference"]["id"], "/local/images/debian");
+        assert_eq!(told["network"]["interface"][0]["ipv4"]["ipAddress"][0]["privateIpAddress"], "10.77.1.2");
+
+        let leaf = |path: &str, text: &str| real().put_into(path, &Bytes::from(text.to_owned()));
+        assert_eq!(leaf("/metadata/instance/compute/vmId", "made-up"), "real");
+        assert_eq!(leaf("/metadata/instance/compute/storageProfile/imageReference/id", ""), "/local/images/debian");
+        assert_eq!(leaf("/metadata/instance/compute/offer", "ubuntu"), "");
+        assert_eq!(leaf("/metadata/instance/compute/userData", "made-up by others"), "made-up by others");
+    }
+}

@@ -47,28 +47,44 @@ fn a_command_runs_in_a_network_of_its_own_and_its_code_is_the_worlds() {
     assert_eq!(fs::read_dir(state.path().join("run")).expect("a folder").count(), 0, "what was in memory is gone");
 }
 
+/// Whether a process outside of this one names a path in its command line.
+fn somebody_names(path: &Path) -> bool {
+    let wanted = path.as_os_str().as_encoded_bytes();
+    let names = |entry: fs::DirEntry| {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        line.windows(wanted.len()).any(|part| part == wanted)
+    };
+    fs::read_dir("/proc").expect("processes").flatten().any(names)
+}
+
 #[test]
-fn a_world_whose_starter_is_killed_ends_and_leaves_nothing() {
-    let state = tempfile::tempdir().expect("a folder");
-    let mark = state.path().join("there");
-    let script = format!("(exec sleep 3617) & echo $! >{}; wait", mark.display());
-    let mut command = world(state.path());
+fn a_world_whose_starter_is_killed_ends_with_its_machines_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (state, mark) = (folder.path().join("state"), folder.path().join("there"));
+    let script = format!(
+        "set -eu; {KILN} local image import debian {}; {KILN} local pool create few --image debian; touch {}; sleep 3617",
+        node_root().display(),
+        mark.display()
+    );
+    let mut command = world(&state);
     let mut starter = command.args(["sh", "-c", &script]).stdout(Stdio::null()).spawn().expect("kiln runs");
-    wait("the command runs", || fs::read_to_string(&mark).is_ok_and(|text| !text.is_empty()));
+    wait("a machine runs", || mark.exists());
     let group = format!("kiln-local-{}", starter.id());
     assert!(groups().contains(&group));
-    let second = world(state.path()).arg("true").output().expect("kiln runs");
+    assert!(somebody_names(&state.join("run/machines")), "systemd-nspawn is told what to mount");
+    let second = world(&state).arg("true").output().expect("kiln runs");
     assert_eq!(second.status.code(), Some(3), "{}", said(&second));
 
     starter.kill().expect("killed");
     starter.wait().expect("a child");
     wait("its control groups are gone", || !groups().contains(&group));
-    let sleeps =
-        |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == b"sleep\x003617\x00");
-    let left = fs::read_dir("/proc").expect("processes").flatten().any(sleeps);
-    assert!(!left, "a process outlived its world");
-    let again = world(state.path()).arg("true").output().expect("kiln runs");
-    assert!(again.status.success(), "{}", said(&again));
+    assert!(!somebody_names(&state), "a process outlived its world");
+    let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
+    assert!(!mounts.contains(state.to_str().expect("plain")), "{mounts}");
+
+    // What was on disk is there for the next world.
+    let again = world(&state).args(["sh", "-c", &format!("{KILN} local start")]).output().expect("kiln runs");
+    assert!(again.status.success() && said(&again).contains("few000000"), "{}", said(&again));
 }
 
 #[test]
