@@ -126,20 +126,16 @@ impl<'a> Early<'a> {
                 .node
                 .journal
                 .step(&format!("reach the metadata service over {}", link.name), || self.reach(&link, folder, target));
-            match reached {
-                Ok(held) => {
-                    let Some(held) = held else {
-                        state.over = true;
-                        return true;
-                    };
-                    let by = held.way.by.map(|by| format!(" by {by}")).unwrap_or_default();
-                    self.node.journal.say(&format!("{}: {} for now, and {target}{by}", link.name, held.way.from));
-                    state.held = Some(held);
-                    return true;
-                }
-                // Said by the step. Another link may be better, and the network comes up without us too.
-                Err(_) => {}
-            }
+            // Why not is said by the step. Another link may be better, and the network comes up without us too.
+            let Ok(held) = reached else { continue };
+            let Some(held) = held else {
+                state.over = true;
+                return true;
+            };
+            let by = held.way.by.map(|by| format!(" by {by}")).unwrap_or_default();
+            self.node.journal.say(&format!("{}: {} for now, and {target}{by}", link.name, held.way.from));
+            state.held = Some(held);
+            return true;
         }
         false
     }
