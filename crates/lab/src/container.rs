@@ -28,8 +28,9 @@ Before=kiln-identity.service kiln-config.service systemd-sysctl.service sysinit.
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/bin/sh -ec 'mkdir -p /run/pretended; for name in max_map_count overcommit_memory; do \
-cat /proc/sys/vm/$$name >/run/pretended/$$name; mount --bind /run/pretended/$$name /proc/sys/vm/$$name; done'
+ExecStart=/bin/sh -ec 'mkdir -p /run/pretended; cd /proc/sys; \
+for name in net/core/somaxconn net/ipv4/tcp_max_syn_backlog vm/max_map_count vm/overcommit_memory; do \
+copy=/run/pretended/$$(echo $$name | tr / _); cat $$name >$$copy; mount --bind $$copy $$name; done'
 ";
 
 /// The starts of one variant.
@@ -100,7 +101,11 @@ fn start(bench: &Bench<'_>, expected: &Configured, variant: Variant) -> Result<(
     let copy = bench.work.join("nspawn-configured");
     let _ = fs::remove_dir_all(&copy);
     for path in PATHS() {
-        let (Some(content), file) = (machine.read(path), copy.join(path.trim_start_matches('/'))) else { continue };
+        let (Some(mut content), file) = (machine.read(path), copy.join(path.trim_start_matches('/'))) else { continue };
+        if path.starts_with("/proc/") {
+            // A real setting always reads with an end of line, however it was written.
+            content = format!("{}\n", content.trim_end());
+        }
         crate::world::folder(file.parent().unwrap_or(&copy))?;
         fs::write(&file, content).map_err(Error::file(&file))?;
         if !path.starts_with("/proc/") {
