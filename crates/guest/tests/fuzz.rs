@@ -139,3 +139,41 @@ fn asking_the_metadata_service_ends_whatever_it_answers() {
         assert!(host.asked().len() >= 200);
     });
 }
+
+#[test]
+fn reading_a_dhcp_server_s_packet_ends_whatever_it_is_given() {
+    const HARDWARE: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
+    const NUMBER: u32 = 7;
+    let mut message = vec![0; 240];
+    message[..3].copy_from_slice(&[2, 1, 6]);
+    message[4..8].copy_from_slice(&NUMBER.to_be_bytes());
+    message[16..20].copy_from_slice(&[10, 0, 0, 4]);
+    message[28..34].copy_from_slice(&HARDWARE);
+    message[236..].copy_from_slice(&[0x63, 0x82, 0x53, 0x63]);
+    let options: [&[u8]; 4] = [
+        &[53, 1, 5, 54, 4, 10, 0, 0, 1],
+        &[1, 4, 255, 255, 255, 0, 3, 4, 10, 0, 0, 1],
+        &[121, 9, 32, 169, 254, 169, 254, 10, 0, 0, 1],
+        &[255],
+    ];
+    message.extend(options.concat());
+    let udp = u16::try_from(message.len() + 8).expect("short");
+    let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 255, 255, 255, 255, 0, 67, 0, 68];
+    packet[2..4].copy_from_slice(&(udp + 20).to_be_bytes());
+    packet.extend(udp.to_be_bytes());
+    packet.extend([0, 0]);
+    packet.extend(&message);
+    let seeds = [packet, message];
+    let mut chance = Chance(0xd4c9);
+    let (mut carried, mut read) = (0, 0);
+    for _ in 0..20_000 {
+        let bytes = chance.mutate(&seeds);
+        let inner = kiln_guest::dhcp::payload(&bytes);
+        carried += u32::from(inner.is_some());
+        if let Some(reply) = kiln_guest::dhcp::Reply::parse(inner.unwrap_or(&bytes), HARDWARE, NUMBER) {
+            assert!(reply.routes.len() <= 64 && reply.routes.iter().all(|route| route.prefix <= 32));
+            read += 1;
+        }
+    }
+    assert!(carried > 1000 && read > 1000, "{carried} packets and {read} messages got as far");
+}
