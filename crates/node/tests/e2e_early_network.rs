@@ -1,6 +1,7 @@
 //! A machine asks for an address by itself, to ask the metadata service for its document: in a real network, with systemd's own DHCP
 //! server on the other end of the link.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -39,7 +40,7 @@ impl Host {
         let mut blueprint = Blueprint::new("early")
             .shared(Path::new(env!("CARGO_BIN_EXE_kilnd")), "/usr/bin/kilnd")
             .argument("--capability=CAP_NET_ADMIN");
-        let mut lines = String::from("ip netns add node\nmkdir -p /node/etc /run/udev/data\n");
+        let mut script = String::from("ip netns add node\nmkdir -p /node/etc /run/udev/data\n");
         for (number, (name, serves)) in links.iter().enumerate() {
             let address = format!("10.9.{number}.1");
             let serves = if *serves { "DHCPServer=yes\n[DHCPServer]\nEmitDNS=no\n" } else { "" };
@@ -49,14 +50,15 @@ impl Host {
             blueprint = blueprint.file(&format!("/etc/systemd/network/10-{name}.network"), network);
             let place = format!("/links/{name}");
             // As the kernel describes a link that a host gave; a link between two networks has no driver to show.
-            lines += &format!(
+            let _ = write!(
+                script,
                 "ip link add h{name} type veth peer name {name} netns node\n\
                  mkdir -p {place}/device\nln -s ../../../bus/virtio/drivers/virtio_net {place}/device/driver\n\
                  for file in type ifindex address; do ip netns exec node cat /sys/class/net/{name}/$file >{place}/$file; done\n\
                  echo I:1 >/run/udev/data/n$(cat {place}/ifindex)\n"
             );
         }
-        lines += "systemctl start systemd-networkd.service\n";
+        script += "systemctl start systemd-networkd.service\n";
         let machine = blueprint.boot();
         machine.settled();
         let listener = machine.network().listen(METADATA.parse().expect("an address"));
@@ -65,7 +67,7 @@ impl Host {
             Some("/metadata/instance") => Response::json(r#"{"compute":{"osProfile":{"computerName":"early"}}}"#),
             _ => Response::status(404),
         });
-        machine.shell(&lines);
+        machine.shell(&script);
         for (name, _) in links {
             let line = format!("ip -4 -o address show h{name}");
             machine.wait_until("the host has its address", |machine| {
