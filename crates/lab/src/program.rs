@@ -21,7 +21,7 @@ pub const HELP: &str = "\
 Boots the same machine in different ways, in QEMU, and measures what comes before its kubelet (needs root); counts what kilnd costs.
 
 usage: cargo xtask bench node
-       cargo xtask lab boot [--variant NAME]… [--nspawn] [--runs N] [--icount] [--kilnd FILE] [--output text|json] [--work DIR]
+       cargo xtask lab boot [--variant NAME]… [--nspawn] [--runs N] [--icount] [--kilnd FILE] [--no-pictures] [--output text|json] [--work DIR]
 
   --variant NAME  floor | kilnd | again | clone | kilnd-imds | wait-for-network | cloud-init; all of these without it
                   disks: swap and a root that grows, proven and not compared
@@ -29,6 +29,7 @@ usage: cargo xtask bench node
   --runs N        boots of each, in turns; 1 without it
   --icount        time passes by instructions: other work on this machine does not show
   --kilnd FILE    take this static program instead of compiling one
+  --no-pictures   no chains and pictures of the boots: nothing is compiled for them
   --work DIR      where disks, captures and pictures go; target/lab without it
 
 Exit codes: 0 every budget that could be judged holds, 1 one is over or there is no measurement, 2 usage.
@@ -47,6 +48,8 @@ pub struct Asked {
     pub clock: Clock,
     /// The program that is measured; compiled without it.
     pub kilnd: Option<PathBuf>,
+    /// Whether chains and pictures are made afterwards.
+    pub pictures: bool,
     /// For programs.
     pub json: bool,
     /// Where everything goes.
@@ -61,6 +64,7 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
         runs: 1,
         clock: Clock::Wall,
         kilnd: None,
+        pictures: true,
         json: false,
         work: root.join("target/lab"),
     };
@@ -68,6 +72,7 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
     while let Some(word) = words.next() {
         let mut value = || words.next().map(String::as_str).ok_or(format!("`{word}` needs a value"));
         match word.as_str() {
+            "--no-pictures" => asked.pictures = false,
             "--nspawn" => asked.nspawn = true,
             "--icount" => asked.clock = Clock::Instructions,
             "--variant" => {
@@ -202,6 +207,9 @@ fn kernel(base: &Path, work: &Path) -> Result<(), Error> {
 
 /// The chain and the picture of each variant's first boot, beside its capture. Outside of the lab's namespaces: it compiles `kiln`.
 pub fn pictures(root: &Path, asked: &Asked) -> Result<(), Error> {
+    if !asked.pictures {
+        return Ok(());
+    }
     let kiln = |words: &[&str], capture: &Path| {
         let mut command = Command::new("cargo");
         command.current_dir(root).args(["run", "--quiet", "--locked", "--package", "kiln", "--", "boot"]);
