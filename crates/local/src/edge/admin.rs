@@ -94,10 +94,14 @@ impl<P: Power> Local<P> {
         self.held(move |_, held| {
             let image = ids::source(&wanted.image)?;
             if let Some(found) = held.find::<PoolRecord>(wanted.name.as_str())? {
-                if found.image == image && found.size == wanted.size {
+                if found.image == image && found.size == wanted.size && !found.deleting {
                     return Ok(());
                 }
-                let found = format!("made from another image or of size {}", found.size);
+                let found = if found.deleting {
+                    "it is being deleted".to_owned()
+                } else {
+                    format!("made from another image or of size {}", found.size)
+                };
                 return Err(Error::InTheWay { noun: "pool", name: wanted.name.to_string(), found });
             }
             must_name_nodes(&wanted.name)?;

@@ -43,12 +43,17 @@ impl Shelf {
         if Self::is_captured(&held, request)? {
             return Ok(());
         }
-        let mut machine: MachineRecord = held.get(key.as_str())?;
+        let machine: MachineRecord = held.get(key.as_str())?;
         drop(held);
         let _build = self.store.build_lock()?;
         let joined = self.shorten(&machine)?;
 
+        // Joining takes long, and others wrote meanwhile: everything but the disk may have changed.
         let held = self.store.hold()?;
+        if Self::is_captured(&held, request)? {
+            return Ok(());
+        }
+        let mut machine: MachineRecord = held.get(key.as_str())?;
         let (chain, disk) = match joined {
             Some(joined) => {
                 held.files().rename(&format!("building/{joined}"), &format!("layers/{joined}"))?;

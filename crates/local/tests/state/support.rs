@@ -33,18 +33,22 @@ impl Remembered {
         Self { on, boots: AtomicU64::new(self.boots.load(Ordering::Relaxed)), broken: Mutex::default() }
     }
 
-    /// From now on this machine cannot be switched on.
+    /// From now on this machine can be switched neither on nor off.
     pub(crate) fn break_machine(&self, machine: Option<MachineKey>) {
         *self.broken.lock().unwrap() = machine;
+    }
+
+    fn check(&self, act: &'static str, machine: &MachineKey) -> Result<(), PowerError> {
+        if self.broken.lock().unwrap().as_ref() != Some(machine) {
+            return Ok(());
+        }
+        Err(PowerError { act, machine: machine.clone(), source: "there is a hole in it".into() })
     }
 }
 
 impl Power for Remembered {
     async fn switch_on(&self, body: &Body) -> Result<(), PowerError> {
-        if self.broken.lock().unwrap().as_ref() == Some(&body.name) {
-            let source = "there is a hole in it".into();
-            return Err(PowerError { act: "switch on", machine: body.name.clone(), source });
-        }
+        self.check("switch on", &body.name)?;
         let mut on = self.on.lock().unwrap();
         if on.contains_key(&body.name) {
             return Ok(());
@@ -72,6 +76,7 @@ impl Power for Remembered {
     }
 
     async fn switch_off(&self, name: &MachineKey, _: PowerDown) -> Result<(), PowerError> {
+        self.check("switch off", name)?;
         self.on.lock().unwrap().remove(name);
         Ok(())
     }

@@ -215,6 +215,21 @@ async fn a_machine_that_does_not_start_is_shown_as_being_made_until_it_does() {
 }
 
 #[tokio::test]
+async fn a_pool_that_is_still_being_deleted_is_not_made_anew() {
+    let world = World::new();
+    let local = world.process();
+    with_pool(&local, &world.base()).await.unwrap();
+    world.power.break_machine(Some(key("workers_0")));
+    local.delete_pool(&pool()).await.unwrap_err();
+    let refused = local.create_pool(&pool_spec(2)).await.unwrap_err();
+    assert!(matches!(refused, Error::InTheWay { .. }), "{refused}");
+    world.power.break_machine(None);
+    local.delete_pool(&pool()).await.unwrap();
+    local.create_pool(&pool_spec(2)).await.unwrap();
+    assert_eq!(world.power.on().len(), 2);
+}
+
+#[tokio::test]
 async fn what_should_be_on_comes_back_after_the_world_ended_and_what_was_off_does_not() {
     let world = World::new();
     let local = world.process();
