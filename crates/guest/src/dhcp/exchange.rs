@@ -52,13 +52,15 @@ pub fn ask(
 ) -> Result<Lease, DhcpError> {
     let started = wait.now();
     let spent = || wait.now().saturating_sub(started);
+    // No pause is longer than what is left: other links wait for their turn.
+    let left = || at_most.saturating_sub(spent());
     let seconds = || u16::try_from(spent().as_secs()).unwrap_or(u16::MAX);
     let (mut questions, mut refusals) = (0, 0);
     let mut pause = FIRST;
-    while spent() < at_most {
+    while !left().is_zero() {
         questions += 1;
         ether.send(&discover(hardware, number, seconds())).map_err(DhcpError::Link)?;
-        let Some(offer) = hear(ether, wait, pause, |bytes| {
+        let Some(offer) = hear(ether, wait, pause.min(left()), |bytes| {
             Reply::parse(bytes, hardware, number)
                 .filter(|reply| reply.kind == Kind::Offer && Lease::of(reply).is_some())
         })?
@@ -67,26 +69,25 @@ pub fn ask(
             continue;
         };
         for attempt in 0..REQUESTS {
+            if left().is_zero() {
+                break;
+            }
             questions += 1;
             ether.send(&request(hardware, number, seconds(), &offer)).map_err(DhcpError::Link)?;
-            let answer = hear(ether, wait, FIRST * (1 << attempt), |bytes| {
+            let answer = hear(ether, wait, left().min(FIRST * (1 << attempt)), |bytes| {
                 Reply::parse(bytes, hardware, number).filter(|reply| reply.kind != Kind::Offer)
             })?;
-            match answer {
-                Some(reply) if reply.kind == Kind::Ack => {
-                    if let Some(lease) = Lease::of(&reply) {
-                        return Ok(lease);
-                    }
-                }
-                Some(_) => {
-                    refusals += 1;
-                    if refusals >= REFUSALS {
-                        return Err(DhcpError::Refused(refusals));
-                    }
-                    break;
-                }
-                None => {}
+            let Some(reply) = answer else { continue };
+            // Who grants an address that no machine can have refuses too.
+            if let Some(lease) = Lease::of(&reply).filter(|_| reply.kind == Kind::Ack) {
+                return Ok(lease);
             }
+            refusals += 1;
+            if refusals >= REFUSALS {
+                return Err(DhcpError::Refused(refusals));
+            }
+            wait.sleep(FIRST.min(left()));
+            break;
         }
     }
     Err(DhcpError::Silence { questions, waited: spent() })
@@ -209,12 +210,36 @@ mod tests {
 
     #[test]
     fn a_refusal_begins_anew_and_many_end_it() {
-        let nak = |question: &[u8]| vec![answer(question, NAK, [0; 4], &[])];
-        let (lease, asked) = exchange(|at, question| if at == 1 { nak(question) } else { usual(question) });
-        assert!(lease.is_ok());
-        assert_eq!(asked, [1, 3, 1, 3]);
-        let (lease, _) = exchange(|_, question| if question[242] == 3 { nak(question) } else { usual(question) });
-        assert!(matches!(lease, Err(DhcpError::Refused(REFUSALS))), "{lease:?}");
+        // It says no, or yes to no address at all.
+        for kind in [NAK, ACK] {
+            let no = |question: &[u8]| vec![answer(question, kind, [0; 4], &[])];
+            let (lease, asked) = exchange(|at, question| if at == 1 { no(question) } else { usual(question) });
+            assert!(lease.is_ok());
+            assert_eq!(asked, [1, 3, 1, 3]);
+            let (lease, asked) =
+                exchange(|_, question| if question[242] == 3 { no(question) } else { usual(question) });
+            assert!(matches!(lease, Err(DhcpError::Refused(REFUSALS))), "{lease:?}");
+            assert_eq!(asked, [1, 3].repeat(REFUSALS as usize));
+        }
+    }
+
+    #[test]
+    fn refusals_are_paused_after_and_no_pause_is_longer_than_what_is_left() {
+        let time = Time::default();
+        let server = |_: usize, question: &[u8]| {
+            let kind = if question[242] == 1 { OFFER } else { NAK };
+            vec![answer(question, kind, [10, 0, 0, 4], &[])]
+        };
+        let mut link = Link { time: &time, server: Box::new(server), said: VecDeque::new(), asked: Vec::new() };
+        ask(&mut link, HARDWARE, 7, Duration::from_secs(5), &time).expect_err("refused");
+        assert!(time.now() >= FIRST * (REFUSALS - 1), "{:?}", time.now());
+        for patience in [1, 4, 5].map(Duration::from_secs) {
+            let time = Time::default();
+            let mut link =
+                Link { time: &time, server: Box::new(|_, _| Vec::new()), said: VecDeque::new(), asked: Vec::new() };
+            let error = ask(&mut link, HARDWARE, 7, patience, &time).expect_err("nobody");
+            assert!(matches!(error, DhcpError::Silence { waited, .. } if waited == patience), "{error}");
+        }
     }
 
     #[test]
@@ -228,7 +253,7 @@ mod tests {
         let (lease, asked) = exchange(|_, _| Vec::new());
         let error = lease.expect_err("nobody");
         assert!(error.to_string().contains("no DHCP server answered"), "{error}");
-        assert_eq!(asked, [1; 5], "250 ms, doubled until five seconds are over");
+        assert_eq!(asked, [1; 5], "after 0, 250, 750, 1750 and 3750 ms");
         // Answers of others, garbage, and offers of nothing.
         let (lease, _) = exchange(|_, question| {
             let mut others = answer(question, OFFER, [10, 0, 0, 9], &[]);
