@@ -37,7 +37,8 @@ pub fn judge(report: &Report) -> Vec<Judged> {
             holds: ratio.is_ok_and(|ratio| ratio <= limit),
         });
     }
-    if let Some(ratio) = container::ratio(&report.contained) {
+    let enough = report.contained.iter().all(|row| row.seconds.len() >= container::ENOUGH);
+    if let Some(ratio) = container::ratio(&report.contained).filter(|_| enough) {
         judged.push(Judged {
             what: "in nspawn: kilnd / cloud-init".to_owned(),
             measured: ratio.as_ref().map_or_else(|paths| paths.join(", "), |ratio| format!("{ratio:.3}")),
@@ -107,16 +108,19 @@ mod tests {
         let contained = |variant, seconds: &[f64], motd: &str| {
             let mut configured = row(variant, 1.0, None).boots[0].configured.clone();
             configured.0.insert("/etc/lab/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
-            crate::Contained { variant, seconds: seconds.to_vec(), configured }
+            crate::Contained { variant, seconds: seconds.to_vec(), configured: vec![configured] }
         };
         let judged = |kilnd: &[f64], motd| {
-            let rows =
-                vec![contained(Variant::Kilnd, kilnd, motd), contained(Variant::CloudInit, &[2.0, 2.0, 9.0], "x")];
-            judge(&Report { rows: Vec::new(), contained: rows, clock: Clock::Wall }).remove(0)
+            let rows = vec![
+                contained(Variant::Kilnd, kilnd, motd),
+                contained(Variant::CloudInit, &[2.0, 2.0, 2.0, 9.0, 9.0], "x"),
+            ];
+            judge(&Report { rows: Vec::new(), contained: rows, clock: Clock::Wall })
         };
-        assert!(judged(&[0.1, 0.2, 0.9], "x").holds);
-        assert!(!judged(&[0.1, 0.21, 0.9], "x").holds);
-        assert_eq!(judged(&[0.1], "y").measured, "/etc/lab/motd");
+        assert!(judged(&[0.1, 0.1, 0.2, 0.9, 0.9], "x")[0].holds);
+        assert!(!judged(&[0.1, 0.1, 0.21, 0.9, 0.9], "x")[0].holds);
+        assert_eq!(judged(&[0.1; 5], "y")[0].measured, "/etc/lab/motd");
+        assert_eq!(judged(&[0.1; 4], "x"), [], "too few");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod error;
 mod expected;
 mod medium;
 pub mod node;
+mod picture;
 mod program;
 mod report;
 mod rootfs;

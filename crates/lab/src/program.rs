@@ -11,6 +11,7 @@ use crate::boot::{Disk, Machine};
 use crate::container::start_all;
 use crate::expected::Configured;
 use crate::node::{measure, table};
+use crate::picture::bars;
 use crate::report::{Report, Row};
 use crate::rootfs::Bench;
 use crate::world::{Tools, finished, folder, metadata, shown};
@@ -145,6 +146,10 @@ pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
     let report = Report { rows: rows.into_iter().map(|(_, _, row)| row).collect(), contained, clock: asked.clock };
     let file = asked.work.join("report.json");
     fs::write(&file, format!("{:#}\n", report.json())).map_err(Error::file(&file))?;
+    if let Some(svg) = bars(&report) {
+        let file = asked.work.join("report.svg");
+        fs::write(&file, svg).map_err(Error::file(&file))?;
+    }
     Ok(report)
 }
 
@@ -221,6 +226,10 @@ pub fn pictures(root: &Path, asked: &Asked) -> Result<(), Error> {
         finished(kiln(&["plot"], &capture).arg("-o").arg(capture.join("boot.svg")))?;
         let mut command = kiln(&["chain", "kubelet.service"], &capture);
         let chain = command.output().map_err(|source| Error::Command { line: shown(&command), source })?;
+        if !chain.status.success() {
+            let output = String::from_utf8_lossy(&chain.stderr).into_owned();
+            return Err(Error::Exit { line: shown(&command), status: chain.status.to_string(), output });
+        }
         let file = capture.join("chain.txt");
         fs::write(&file, chain.stdout).map_err(Error::file(&file))?;
     }

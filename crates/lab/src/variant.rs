@@ -336,6 +336,22 @@ mod tests {
     }
 
     #[test]
+    fn cloud_init_has_a_fair_chance() {
+        let items = cloud_init(&Configured::default());
+        let texts: Vec<_> = items
+            .iter()
+            .filter_map(|item| match item {
+                Item::File { content, .. } => Some(String::from_utf8_lossy(content)),
+                _ => None,
+            })
+            .collect();
+        let says = |word: &str| assert!(texts.iter().any(|text| text.contains(word)), "{word}: {texts:?}");
+        says(r#""datasource_list":["NoCloud"]"#);
+        says(r#""cloud_config_modules":["runcmd"]"#);
+        says(r#""cloud_final_modules":["scripts-user"]"#);
+    }
+
+    #[test]
     fn a_copy_is_in_another_machine_than_its_donor_and_an_ordinary_start_is_not() {
         assert_ne!(Variant::Clone.machine(), Variant::Kilnd.machine());
         assert_eq!(Variant::Again.machine(), Variant::Kilnd.machine());

@@ -31,7 +31,7 @@ fn kilnd_makes_the_floor_s_node_before_the_lease_and_turns_on_swap_and_grows_the
     require(Part::LabRoot);
     let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
     lab.args(["boot", "--icount", "--no-pictures", "--output", "json"]);
-    for variant in ["floor", "kilnd", "disks"] {
+    for variant in ["floor", "kilnd", "cloud-init", "disks"] {
         lab.args(["--variant", variant]);
     }
     let output = lab.arg("--work").arg(work()).output().expect("the lab");
@@ -44,6 +44,7 @@ fn kilnd_makes_the_floor_s_node_before_the_lease_and_turns_on_swap_and_grows_the
         rows.iter().find(|row| row["variant"] == name).unwrap_or_else(|| panic!("{name}: {report}")).clone()
     };
     assert!(row("kilnd")["ofFloor"].is_number(), "equal by diff, or there is no ratio: {report}");
+    assert!(row("kilnd")["ofCloudInit"].is_number(), "cloud-init makes the same node: {report}");
     assert!(row("disks")["ofFloor"].is_null(), "another document makes another node: {report}");
 
     let (kubelet, lease) = (row("kilnd")["up"][0].as_f64(), row("kilnd")["lease"][0].as_f64());
