@@ -31,6 +31,7 @@ pub use lock::Lock;
 pub use ops::{Counts, Op};
 pub use owners::{Ids, Owners};
 pub use root::observe::{Disk, Found};
+pub use root::read::Contents;
 pub use root::write::{Durability, Placed, What};
 pub use root::{Kind, Root};
 pub use systemd::{Outcome, Systemd, SystemdError, UnitState};

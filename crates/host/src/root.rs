@@ -2,7 +2,7 @@
 
 pub(crate) mod folders;
 pub(crate) mod observe;
-mod read;
+pub(crate) mod read;
 pub(crate) mod remove;
 mod resolve;
 pub(crate) mod tree;
@@ -20,10 +20,6 @@ use crate::error::Error;
 use crate::ops::{Counts, Op, Ops};
 use crate::owners::Owners;
 use crate::root::folders::FOLDER;
-
-/// What a configuration file may have at most. Nothing that kilnd reads whole is larger, and a mistaken path to a disk must not fill the
-/// memory.
-const LIMIT: u64 = 64 << 20;
 
 /// How often a path is looked up again when something on the way was renamed meanwhile.
 const AGAIN: u32 = 32;
@@ -104,32 +100,6 @@ impl Root {
     /// What stands there; none when there is nothing. A link is not followed.
     pub fn kind(&self, path: &str) -> Result<Option<Kind>, Error> {
         Ok(self.stat(path)?.map(|stat| Kind::of(&stat)))
-    }
-
-    /// The bytes of a file. Links are followed, inside the root.
-    pub fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
-        // A pipe must not block us, and a device must not be read: opened without waiting, then looked at.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = self.open_at(path, flags).map_err(|errno| Error::io("read", path, errno))?;
-        let stat = rustix::fs::fstat(&file).map_err(|errno| Error::io("read", path, errno))?;
-        let kind = Kind::of(&stat);
-        if kind != Kind::File {
-            return Err(Error::Kind { path: path.to_owned(), found: kind.name(), wanted: "a file" });
-        }
-        let mut bytes = Vec::new();
-        read::pieces(&file, &stat, LIMIT + 1, |piece| bytes.extend_from_slice(piece))
-            .map_err(|errno| Error::io("read", path, errno))?;
-        let size = bytes.len() as u64;
-        if size > LIMIT { Err(Error::TooLarge { path: path.to_owned(), size, limit: LIMIT }) } else { Ok(bytes) }
-    }
-
-    /// The bytes of a file; none when there is none.
-    pub fn read_if_there(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
-        match self.read(path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.is_not_found() || error.errno() == Some(Errno::NOTDIR) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     /// Where a link points; none when there is nothing or no link.

@@ -24,6 +24,26 @@ fn a_file_is_written_with_its_mode_in_folders_that_were_not_there() {
 }
 
 #[test]
+fn a_folder_that_somebody_else_makes_meanwhile_is_used_as_it_is() {
+    use std::sync::Barrier;
+    let (folder, _root) = root();
+    for round in 0..200 {
+        let (path, barrier) = (format!("/{round}/a/b"), Barrier::new(4));
+        std::thread::scope(|scope| {
+            for name in ["1", "2", "3", "4"] {
+                let (path, barrier, folder) = (format!("{path}/{name}"), &barrier, folder.path());
+                scope.spawn(move || {
+                    let root = Root::open(folder).expect("a root");
+                    barrier.wait();
+                    root.write_all(&[Placed::new(&path, b"", 0o644)], Durability::Later).expect("written");
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(folder.path().join(&path[1..])).expect("list").count(), 4);
+    }
+}
+
+#[test]
 fn at_first_boot_nothing_waits_for_the_disk() {
     let (_folder, root) = root();
     let files = [Placed::new("/a", b"1", 0o644), Placed::new("/b/c", b"2", 0o644)];

@@ -2,7 +2,7 @@
 
 use kiln_api::spec::{CredentialFrom, CredentialKind};
 use kiln_guest::Endpoints;
-use kiln_host::{Found, Root};
+use kiln_host::{Contents, Root};
 use kiln_node_plan::layout::{CLIENT_CERTIFICATE, IMAGE};
 use kiln_node_plan::{BadCredential, Credential, Facts, Image, SecretBytes};
 
@@ -24,6 +24,16 @@ pub enum FactsError {
         path: String,
         /// Its mode.
         mode: u32,
+    },
+    /// Somebody else can change it, so it may be of their making.
+    #[error(
+        "`{path}` belongs to user {uid}: a credential of another user is not used; `chown root {path}` and renew it"
+    )]
+    Foreign {
+        /// The file.
+        path: String,
+        /// Its owner.
+        uid: u32,
     },
     /// There is no credential where the document says.
     #[error("there is no credential at `{place}`, where `spec.credentialFrom` says; put it there and run again")]
@@ -89,13 +99,18 @@ fn credential(root: &Root, endpoints: &Endpoints, from: &CredentialFrom) -> Resu
 }
 
 fn private_file(root: &Root, path: &str) -> Result<SecretBytes, FactsError> {
-    let Some(bytes) = root.read_if_there(path)? else {
+    let Some(Contents { bytes, mode, uid }) = root.contents_if_there(path)? else {
         return Err(FactsError::NoCredential { place: path.to_owned() });
     };
-    match root.look(path)? {
-        Found::File { mode, .. } if mode & 0o077 != 0 => Err(FactsError::Exposed { path: path.to_owned(), mode }),
-        _ => Ok(SecretBytes::new(bytes)),
+    let bytes = SecretBytes::new(bytes);
+    if mode & 0o077 != 0 {
+        return Err(FactsError::Exposed { path: path.to_owned(), mode });
     }
+    // On a node we are the superuser; whoever tries a document on a folder has files of their own there.
+    if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+        return Err(FactsError::Foreign { path: path.to_owned(), uid });
+    }
+    Ok(bytes)
 }
 
 fn text(root: &Root, path: &str) -> Result<String, kiln_host::Error> {
@@ -147,6 +162,43 @@ mod tests {
         assert!(refused.contains("0644") && !refused.contains("0123456789abcdef"), "{refused}");
         let facts = look(0o600).expect("private");
         assert_eq!(facts.credential.map(|credential| credential.kind()), Some("token"));
+    }
+
+    #[test]
+    fn behind_a_link_the_rights_of_the_credential_itself_count() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("real");
+        std::fs::write(&path, "abcdef.0123456789abcdef\n").expect("written");
+        symlink("/real", folder.path().join("token")).expect("a link");
+        let look = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("mode");
+            gather(&node(folder.path()), &file(), None, true)
+        };
+        let refused = look(0o644).expect_err("readable");
+        assert!(matches!(refused, FactsError::Exposed { mode: 0o644, .. }), "{refused}");
+        let facts = look(0o400).expect("private");
+        assert_eq!(facts.credential.map(|credential| credential.kind()), Some("token"));
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::create_dir(&path).expect("a folder");
+        let refused = look(0o700).expect_err("no file");
+        assert!(matches!(refused, FactsError::Host(kiln_host::Error::Kind { .. })), "{refused}");
+    }
+
+    #[test]
+    fn a_credential_of_another_user_is_not_used() {
+        use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+        // Only the superuser can give a file away.
+        assert!(rustix::process::geteuid().is_root(), "run as root");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("real");
+        std::fs::write(&path, "abcdef.0123456789abcdef\n").expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("mode");
+        chown(&path, Some(1234), None).expect("given away");
+        symlink("real", folder.path().join("token")).expect("a link");
+        let refused = gather(&node(folder.path()), &file(), None, true).expect_err("of another");
+        assert!(matches!(refused, FactsError::Foreign { uid: 1234, .. }), "{refused}");
+        assert!(!refused.to_string().contains("0123456789abcdef"), "{refused}");
     }
 
     #[test]

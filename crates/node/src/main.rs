@@ -15,7 +15,12 @@ static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 /// The command line cannot be understood.
 const USAGE: u8 = 2;
 
+/// Whatever runs us may have a stricter one. Files that are not for all are made with a mode that says so; folders for all must be that
+/// from their first moment, or a kill before their mode is set leaves them shut for good.
+const UMASK: rustix::fs::Mode = rustix::fs::Mode::from_raw_mode(0o022);
+
 fn main() -> ExitCode {
+    rustix::process::umask(UMASK);
     let args = match Args::parse(std::env::args_os().skip(1)) {
         Ok(args) => args,
         Err(usage) => {

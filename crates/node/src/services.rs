@@ -16,6 +16,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 /// Loads modules of the kernel, and has ended when it has.
 const MODULES_UNIT: &str = "systemd-modules-load.service";
 
+/// For units of the image that need a configured node.
+const CONFIGURED_UNIT: &str = "kiln-configured.target";
+
 /// sshd, as Debian and as others name it.
 const SSHD_UNITS: [&str; 2] = ["ssh.service", "sshd.service"];
 
@@ -72,7 +75,19 @@ pub fn open_gate(node: &Node) -> Result<(), ServiceError> {
     if systemd.is_due(KUBELET_UNIT)? || systemd.is_up(KUBELET_UNIT)? {
         return Ok(());
     }
-    Ok(systemd.start_no_wait(KUBELET_UNIT)?)
+    // kubelet wants it; where there is no kubelet, or one that cannot be started, others wait for it still.
+    let configured = start_configured(&mut systemd);
+    systemd.start_no_wait(KUBELET_UNIT)?;
+    Ok(configured?)
+}
+
+/// Starts the target where the image has it and its turn has passed.
+fn start_configured(systemd: &mut Systemd) -> Result<(), SystemdError> {
+    let state = systemd.unit(CONFIGURED_UNIT)?;
+    if state.load != "loaded" || state.is_active() || systemd.is_due(CONFIGURED_UNIT)? {
+        return Ok(());
+    }
+    systemd.start_no_wait(CONFIGURED_UNIT)
 }
 
 /// Has sshd read its keys again, where it runs: one that the next connection starts reads them anyway.

@@ -19,6 +19,7 @@ cases! {
     a_first_boot_has_no_child_and_waits_for_no_disk = "first-boot-in-system-calls",
     disk_full = "disk-full",
     kill_at_every_rename = "kill-at-every-rename",
+    kill_under_a_strict_umask = "kill-under-a-strict-umask",
     nothing_to_do_writes_nothing = "nothing-to-do-in-system-calls",
     read_only = "read-only",
 }

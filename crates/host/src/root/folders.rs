@@ -14,7 +14,7 @@ use crate::root::{Root, shown, split};
 
 pub(crate) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Whatever the caller's umask is.
+/// Whatever the caller's umask is. A program whose umask takes nothing from this has no moment at which a folder has another mode.
 const MODE: u32 = 0o755;
 
 /// The folders of a set of files.
@@ -68,9 +68,14 @@ impl Root {
         let (above, name) = split(path)?;
         let parent = self.folder(above, changed)?;
         let made = self.ops.act(Op::Folder, "make the folder", path, || {
-            mkdirat(&parent, name, MODE.into())?;
+            let is_ours = match mkdirat(&parent, name, MODE.into()) {
+                Ok(()) => true,
+                // Somebody was quicker, and it is as they want it.
+                Err(Errno::EXIST) => false,
+                Err(errno) => return Err(errno),
+            };
             let made = openat(&parent, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
-            if fstat(&made)?.st_mode & 0o7777 != MODE {
+            if is_ours && fstat(&made)?.st_mode & 0o7777 != MODE {
                 fchmod(&made, MODE.into())?;
             }
             Ok::<_, Errno>(made)

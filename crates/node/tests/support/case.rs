@@ -78,7 +78,14 @@ pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
     let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
     printed.push_str(&String::from_utf8_lossy(&output.stderr));
     if let Some(imds) = &imds {
-        _ = writeln!(printed, "[user data asked for {} times]", imds.asked());
+        match imds.asked_while_down() {
+            None => _ = writeln!(printed, "[user data asked for {} times]", imds.asked()),
+            Some(unanswered) => {
+                let more = if unanswered > 1 { "again and again" } else { "once" };
+                let answered = imds.asked() - unanswered;
+                _ = writeln!(printed, "[user data asked for {more} while nobody answered, then {answered} times]");
+            }
+        }
         match imds.asked_for_the_instance() {
             0 => {}
             // Who asks until a time is over asks as often as the machine is quick.

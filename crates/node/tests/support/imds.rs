@@ -5,6 +5,7 @@
 //! 429 retry-after=3   a header
 //! 200 @user-data.b64  the bytes of a file of the case, without spaces at the end
 //! close               the connection ends without an answer
+//! down 120            the same for 120 s after the first question, as a kilnd counts them that the script runs
 //! ```
 //!
 //! The last line answers everything after it too. Lines that begin with `instance` are for who asks what the machine is; without any it
@@ -16,6 +17,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// How many times faster than real the time of a case's kilnd is, as `tests/node/lib.sh` says.
+const HURRY: u32 = 1000;
 
 /// The part of a path that asks for user data.
 const USER_DATA: &str = "userData";
@@ -33,8 +38,12 @@ pub(crate) struct Imds {
 
 /// The answers to one question, and how often it was asked.
 struct Script {
+    /// How long nobody answers, from the first question on.
+    down: Duration,
     answers: Vec<Answer>,
     asked: AtomicUsize,
+    /// The first question; and how many were asked before there was an answer.
+    since: Mutex<(Option<Instant>, usize)>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +59,9 @@ impl Imds {
     pub(crate) fn start(script: &str, folder: &Path) -> Self {
         let lines = script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let (instance, user_data): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("instance "));
+        let (down, user_data): (Vec<&str>, Vec<&str>) = user_data.iter().partition(|line| line.starts_with("down "));
+        let seconds: u64 = down.iter().map(|line| line[5..].trim().parse::<u64>().expect("a number")).sum();
+        let down = Duration::from_secs(seconds) / HURRY;
         let read = |lines: Vec<&str>| -> Vec<Answer> {
             lines.iter().flat_map(|line| answers(line.trim_start_matches("instance "), folder)).collect()
         };
@@ -59,11 +71,13 @@ impl Imds {
             instance =
                 vec![Answer { status: 200, headers: Vec::new(), body: br#"{"compute":{}}"#.to_vec(), closes: false }];
         }
-        let script = |answers| Arc::new(Script { answers, asked: AtomicUsize::new(0) });
+        let script =
+            |answers, down| Arc::new(Script { down, answers, asked: AtomicUsize::new(0), since: Mutex::default() });
         let listener = testkit::private().listen((Ipv4Addr::LOCALHOST, 0).into());
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let headers = Arc::new(Mutex::new(Vec::new()));
-        let imds = Self { url, user_data: script(user_data), instance: script(instance), headers };
+        let (user_data, instance) = (script(user_data, down), script(instance, Duration::ZERO));
+        let imds = Self { url, user_data, instance, headers };
         let (user_data, instance, seen) =
             (Arc::clone(&imds.user_data), Arc::clone(&imds.instance), Arc::clone(&imds.headers));
         thread::spawn(move || {
@@ -80,6 +94,12 @@ impl Imds {
         self.user_data.asked.load(Ordering::SeqCst)
     }
 
+    /// How often user data was asked for while nobody answered; none where somebody always did.
+    pub(crate) fn asked_while_down(&self) -> Option<usize> {
+        let unanswered = self.user_data.since.lock().expect("no panic while it was held").1;
+        (!self.user_data.down.is_zero()).then_some(unanswered)
+    }
+
     /// How often it was asked what the machine is.
     pub(crate) fn asked_for_the_instance(&self) -> usize {
         self.instance.asked.load(Ordering::SeqCst)
@@ -94,8 +114,18 @@ impl Imds {
 impl Script {
     fn next(&self) -> Answer {
         let number = self.asked.fetch_add(1, Ordering::SeqCst);
-        self.answers[number.min(self.answers.len() - 1)].clone()
+        let mut since = self.since.lock().expect("no panic while it was held");
+        if since.0.get_or_insert_with(now).elapsed() < self.down {
+            since.1 += 1;
+            return Answer { status: 0, headers: Vec::new(), body: Vec::new(), closes: true };
+        }
+        self.answers[(number - since.1).min(self.answers.len() - 1)].clone()
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the service is another machine, with its own clock")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 fn answers(line: &str, folder: &Path) -> Vec<Answer> {
