@@ -90,11 +90,13 @@ fn nothing_to_do_takes_no_operation_on_any_file() {
         "units": [{"name": "a.service", "content": "[Install]\nWantedBy=multi-user.target\n", "enabled": true}],
     });
     let config = document(1, &parts);
-    let node = process(root);
-    apply(&node, &offered(&node, &config), Consent::Offer).expect("applied");
-    let node = process(root);
-    let again = apply(&node, &offered(&node, &config), Consent::Offer).expect("applied");
-    assert_eq!(node.root.counts().total(), 0, "{:?}", again.plan.steps);
+    testkit::private().inside(|| {
+        let node = process(root);
+        apply(&node, &offered(&node, &config), Consent::Offer).expect("applied");
+        let node = process(root);
+        let again = apply(&node, &offered(&node, &config), Consent::Offer).expect("applied");
+        assert_eq!(node.root.counts().total(), 0, "{:?}", again.plan.steps);
+    });
 }
 
 fn page() -> PathBuf {

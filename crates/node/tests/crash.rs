@@ -12,7 +12,7 @@ use kilnd::boot::boot;
 use kilnd::node::Node;
 use kilnd::rollback;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::documents::{document, parts};
 use support::world::{MACHINE, copy, files, folder, image, offered, process, restart};
 
@@ -185,41 +185,51 @@ fn a_first_boot_that_is_cut_off_is_a_first_boot_again() {
     });
 }
 
+/// Stops an update from one document to another after a share of its operations.
+fn any_stop(from: &Value, to: &Value, share: f64) {
+    let folder = folder();
+    let (old, whole, cut) = (folder.path().join("old"), folder.path().join("whole"), folder.path().join("cut"));
+    fs::create_dir_all(&old).expect("a folder");
+    let (from, to) = (document(1, from), document(2, to));
+    let before = with(&old, &from);
+    copy(&old, &whole);
+    copy(&old, &cut);
+    let node = process(&whole);
+    apply(&node, &offered(&node, &to), Consent::Person).expect("applied");
+    let after = files(&whole);
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of hundreds"
+    )]
+    let at = (node.root.counts().total() as f64 * share) as u64;
+    let node = process(&cut);
+    node.root.stop_after(Some(at));
+    let _ = apply(&node, &offered(&node, &to), Consent::Person);
+    is_old_or_new(&cut, &files(&cut), &[&before, &after], at);
+    let node = process(&cut);
+    apply(&node, &offered(&node, &to), Consent::Person).expect("applied");
+    same(&files(&cut), &after, at);
+    // And all the way back.
+    let node = process(&cut);
+    rollback::to(&node, Some(1)).expect("back");
+    let mut back = files(&cut);
+    let mut was = before;
+    // An account that retires may not log in any more; its lines stay, so that its files have an owner.
+    for path in ["etc/passwd", "etc/group", "etc/shadow"] {
+        back.remove(path);
+        was.remove(path);
+    }
+    back.retain(|path, _| !path.starts_with("home/admin/") || was.contains_key(path));
+    same(&back, &was, at);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn between_any_two_documents_any_stop_leaves_old_or_new(from in parts(), to in parts(), share in 0.0..1.0_f64) {
-        let folder = folder();
-        let (old, whole, cut) = (folder.path().join("old"), folder.path().join("whole"), folder.path().join("cut"));
-        fs::create_dir_all(&old).expect("a folder");
-        let (from, to) = (document(1, &from), document(2, &to));
-        let before = with(&old, &from);
-        copy(&old, &whole);
-        copy(&old, &cut);
-        let node = process(&whole);
-        apply(&node, &offered(&node, &to), Consent::Person).expect("applied");
-        let after = files(&whole);
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of hundreds")]
-        let at = (node.root.counts().total() as f64 * share) as u64;
-        let node = process(&cut);
-        node.root.stop_after(Some(at));
-        let _ = apply(&node, &offered(&node, &to), Consent::Person);
-        is_old_or_new(&cut, &files(&cut), &[&before, &after], at);
-        let node = process(&cut);
-        apply(&node, &offered(&node, &to), Consent::Person).expect("applied");
-        same(&files(&cut), &after, at);
-        // And all the way back.
-        let node = process(&cut);
-        rollback::to(&node, Some(1)).expect("back");
-        let mut back = files(&cut);
-        let mut was = before;
-        // An account that retires may not log in any more; its lines stay, so that its files have an owner.
-        for path in ["etc/passwd", "etc/group", "etc/shadow"] {
-            back.remove(path);
-            was.remove(path);
-        }
-        back.retain(|path, _| !path.starts_with("home/admin/") || was.contains_key(path));
-        same(&back, &was, at);
+        testkit::private().inside(|| any_stop(&from, &to, share));
     }
 }

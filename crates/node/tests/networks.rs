@@ -1,9 +1,9 @@
 //! A client of the metadata service never runs outside a network of the tests' own: on a machine of a real cloud the real service would
-//! answer it. The sources of the tests say so.
+//! answer it. The sources of the tests of every crate say so; `support::world::process` and the guest's `Host` see to it as they run.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How cargo names the program, in two parts, so that this file does not.
 const PROGRAM: (&str, &str) = ("CARGO_BIN_EXE", "_kilnd");
@@ -13,20 +13,34 @@ const PRIVATELY: &str = "testkit::private().command(env!(\"";
 
 /// Who else speaks of the program, and why it has a network of its own there.
 const OTHERS: [(&str, &str); 8] = [
-    ("az_grow_root.rs", "below `unshare --net`"),
-    ("booted/stage.rs", "a machine has a network of its own"),
-    ("e2e_early_network.rs", "a network within that of a machine"),
-    ("e2e_identity_containerd.rs", "below `unshare --net`"),
-    ("e2e_identity_mounts.rs", "below `unshare --net`"),
-    ("e2e_task_pods.rs", "a container that runc gives a network of its own"),
-    ("install.rs", "its bytes are compared, and it is not started"),
-    ("support/program.rs", "started by `kilnd()` there, and by scripts that run in that network"),
+    ("node/az_grow_root.rs", "below `unshare --net`"),
+    ("node/booted/stage.rs", "a machine has a network of its own"),
+    ("node/e2e_early_network.rs", "a network within that of a machine"),
+    ("node/e2e_identity_containerd.rs", "below `unshare --net`"),
+    ("node/e2e_identity_mounts.rs", "below `unshare --net`"),
+    ("node/e2e_task_pods.rs", "a container that runc gives a network of its own"),
+    ("node/install.rs", "its bytes are compared, and it is not started"),
+    ("node/support/program.rs", "started by `kilnd()` there, and by scripts that run in that network"),
 ];
 
 /// What makes a test a client in its own process.
 const CLIENTS: [&str; 4] = ["kilnd::boot::", "kilnd::watch", "Imds::new(", "report_ready("];
 
-fn sources(folder: &Path) -> BTreeMap<String, String> {
+/// The sources of the tests of every crate, by `CRATE/FILE`. Without this one, which names all that it looks for.
+fn sources() -> BTreeMap<String, String> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = BTreeMap::new();
+    for path in fs::read_dir(crates).expect("crates").map(|entry| entry.expect("an entry").path()) {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if path.join("tests").is_dir() {
+            found.extend(below(&path.join("tests")).into_iter().map(|(file, text)| (format!("{name}/{file}"), text)));
+        }
+    }
+    found.remove("node/networks.rs").expect("this file");
+    found
+}
+
+fn below(folder: &Path) -> BTreeMap<String, String> {
     let (mut found, mut folders) = (BTreeMap::new(), vec![folder.to_owned()]);
     while let Some(next) = folders.pop() {
         for path in fs::read_dir(next).expect("a folder").map(|entry| entry.expect("an entry").path()) {
@@ -55,13 +69,9 @@ fn exposed(sources: &BTreeMap<String, String>) -> Vec<&str> {
     sources.iter().filter(|(_, text)| is_client(text) && !enters(text)).map(|(file, _)| file.as_str()).collect()
 }
 
-fn tests_of(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("tests")
-}
-
 #[test]
 fn the_program_is_started_in_a_network_of_the_tests_own_and_nowhere_else() {
-    let sources = sources(&tests_of("node"));
+    let sources = sources();
     let mut others = speaking(&sources);
     assert!(others.len() > 3, "the search finds those that are known: {others:?}");
     others.retain(|file| OTHERS.iter().all(|(known, _)| known != file));
@@ -70,11 +80,9 @@ fn the_program_is_started_in_a_network_of_the_tests_own_and_nowhere_else() {
 
 #[test]
 fn a_client_in_the_tests_own_process_is_in_that_network_too() {
-    for (name, this) in [("node", Some("networks.rs")), ("guest", None)] {
-        let mut sources = sources(&tests_of(name));
-        sources.retain(|file, _| Some(file.as_str()) != this);
-        assert_eq!(exposed(&sources), Vec::<&str>::new(), "{name}: run it in `testkit::private().inside`");
-    }
+    let sources = sources();
+    assert!(["guest/services.rs", "node/crash.rs"].iter().all(|file| sources.contains_key(*file)), "all are read");
+    assert_eq!(exposed(&sources), Vec::<&str>::new(), "run it in `testkit::private().inside`");
 }
 
 #[test]

@@ -239,12 +239,14 @@ fn no_value_prints_its_secret() {
     let root = folder.path();
     image(root);
     private_file(root, "etc/join", TOKEN);
-    let node = process(root);
-    let config = document(1, &json!({"credentialFrom": {"kind": "file", "name": "/etc/join"}}));
-    let offered = offered(&node, &config);
-    let (_, way) = kilnd::apply::plan(&node, &offered).expect("a way");
-    assert_clean("a way", format!("{way:?} {offered:?} {node:?}").as_bytes());
-    let applied = apply(&node, &offered, Consent::Offer).expect("applied");
-    assert_clean("what was applied", format!("{applied:?}").as_bytes());
+    testkit::private().inside(|| {
+        let node = process(root);
+        let config = document(1, &json!({"credentialFrom": {"kind": "file", "name": "/etc/join"}}));
+        let offered = offered(&node, &config);
+        let (_, way) = kilnd::apply::plan(&node, &offered).expect("a way");
+        assert_clean("a way", format!("{way:?} {offered:?} {node:?}").as_bytes());
+        let applied = apply(&node, &offered, Consent::Offer).expect("applied");
+        assert_clean("what was applied", format!("{applied:?}").as_bytes());
+    });
     assert!(assert_private(root, root) >= 3, "the search finds what is there");
 }
