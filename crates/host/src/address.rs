@@ -54,13 +54,59 @@ mod number {
 
 /// Who made a route, as the kernel keeps it. Nobody else's number: what is removed by it is ours.
 const OURS: u8 = 107;
-/// Behind every route that somebody means to keep, so that neither is in the other's way.
+/// Behind every other route to the same one address, so that neither is in the other's way. Routes to more than that address come after
+/// it, whatever their number: while ours is there, it is taken before a default route.
 const LAST: u32 = 1 << 16;
+/// How the kernel says that an address stays for good.
+const FOREVER: u32 = u32::MAX;
 
 /// The kernel's table of links, addresses and routes.
 #[derive(Debug)]
 pub struct Table {
     socket: OwnedFd,
+}
+
+/// An address of a link, of the fourth version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The link.
+    pub index: u32,
+    /// The address.
+    pub address: Ipv4Addr,
+    /// How many leading bits its network shares.
+    pub prefix: u8,
+    /// How long it is still there, where it is not for good.
+    pub valid: Option<Duration>,
+}
+
+impl Address {
+    /// Whether it is one that [`Table::add_address`] puts on for so long: alone in its network, and soon gone. Others give an address a
+    /// network, or a longer time.
+    pub fn is_passing(&self, at_most: Duration) -> bool {
+        self.prefix == 32 && self.valid.is_some_and(|valid| valid <= at_most)
+    }
+
+    /// Reads what the kernel says of one.
+    fn parse(body: &[u8]) -> Option<Self> {
+        let (head, mut rest) = body.split_at_checked(8)?;
+        let (mut address, mut valid) = (None, None);
+        while let Some(start) = rest.get(..4) {
+            let length = usize::from(u16::from_ne_bytes([start[0], start[1]]));
+            let value = rest.get(4..length)?;
+            match u16::from_ne_bytes([start[2], start[3]]) {
+                number::ADDRESS_LOCAL => address = Some(Ipv4Addr::from(four(value, 0)?)),
+                number::ADDRESS_CACHE => valid = Some(u32::from_ne_bytes(four(value, 4)?)),
+                _ => {}
+            }
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
+        let valid = valid.filter(|seconds| *seconds != FOREVER).map(|seconds| Duration::from_secs(seconds.into()));
+        Some(Self { index: u32::from_ne_bytes(four(head, 4)?), address: address?, prefix: head[1], valid })
+    }
+}
+
+fn four(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
+    bytes.get(at..at + 4)?.try_into().ok()
 }
 
 /// A way to one address.
@@ -109,19 +155,13 @@ impl Table {
         self.change("set up link", &index.to_string(), number::NEW_LINK, 0, &body)
     }
 
-    /// Whether a link has an address of the fourth version: somebody else has set it up.
-    pub fn has_address(&self, index: u32) -> Result<bool, Error> {
-        let mut found = false;
-        self.ask(
-            "list the addresses of",
-            &index.to_string(),
-            number::GET_ADDRESS,
-            number::DUMP,
-            &[number::INET],
-            |body| {
-                found |= body.get(4..8).is_some_and(|bytes| bytes == index.to_ne_bytes());
-            },
-        )?;
+    /// All addresses of the fourth version, of all links.
+    pub fn addresses(&self) -> Result<Vec<Address>, Error> {
+        let mut found = Vec::new();
+        let all = &[number::INET, 0, 0, 0, 0, 0, 0, 0];
+        self.ask("list", "addresses", number::GET_ADDRESS, number::DUMP, all, |body| {
+            found.extend(Address::parse(body));
+        })?;
         Ok(found)
     }
 
@@ -252,6 +292,39 @@ mod tests {
         assert_eq!(said, [1, 2]);
         assert_eq!(answers(&message(number::ERROR, &(-17_i32).to_ne_bytes()), &mut |_: &[u8]| ()), Some(17));
         assert_eq!(answers(&message(20, &[1; 8]), &mut |_: &[u8]| ()), None, "more follows");
+    }
+
+    fn said(prefix: u8, seconds: u32) -> Vec<u8> {
+        let mut body = vec![number::INET, prefix, 0x80, 0, 7, 0, 0, 0];
+        body[4..8].copy_from_slice(&7_u32.to_ne_bytes());
+        attribute(&mut body, number::ADDRESS_ADDRESS, &[10, 0, 0, 1]);
+        attribute(&mut body, number::ADDRESS_LOCAL, &[10, 0, 0, 4]);
+        body.extend([9, 0, 3, 0]);
+        body.extend(b"eth0\0\0\0\0");
+        attribute(&mut body, number::ADDRESS_CACHE, &[1, seconds, 3, 4].map(u32::to_ne_bytes).concat());
+        body
+    }
+
+    #[test]
+    fn an_address_is_read_with_its_network_and_its_time() {
+        let read = |prefix, seconds| Address::parse(&said(prefix, seconds)).expect("an address");
+        let minute = Duration::from_mins(1);
+        let expected = Address { index: 7, address: [10, 0, 0, 4].into(), prefix: 24, valid: Some(minute) };
+        assert_eq!(read(24, 60), expected);
+        assert_eq!(read(32, FOREVER).valid, None);
+        assert!(read(32, 60).is_passing(minute));
+        for (prefix, seconds) in [(24, 60), (32, 61), (32, FOREVER)] {
+            assert!(!read(prefix, seconds).is_passing(minute), "/{prefix} for {seconds} s is another's");
+        }
+        let whole = said(32, 60);
+        for end in 0..whole.len() {
+            let _ = Address::parse(&whole[..end]);
+        }
+        for length in [0, 3, 200] {
+            let mut bytes = whole.clone();
+            bytes[8] = length;
+            assert_eq!(Address::parse(&bytes), None, "{length}");
+        }
     }
 
     #[test]

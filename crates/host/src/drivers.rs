@@ -22,6 +22,8 @@ const NETVSC: &str = "{f8615163-df3e-46c5-913f-f2d2f965ed0e}";
 const COMPRESSED: i32 = 4;
 /// Where people say what is to become of a module. Where one of these names it, nothing is done here: udev knows how to obey.
 const OPINIONS: [&str; 3] = ["etc/modprobe.d", "run/modprobe.d", "usr/lib/modprobe.d"];
+/// The words of the kernel's command line that forbid modules: the first to those who load them, the second to the kernel itself.
+const FORBIDDEN: [&str; 2] = ["modprobe.blacklist=", "module_blacklist="];
 
 /// Loads the drivers of links that have none yet. Says which; those that cannot be loaded are left to udev.
 pub fn load(root: &Path) -> Result<Vec<String>, Error> {
@@ -37,7 +39,7 @@ pub fn load(root: &Path) -> Result<Vec<String>, Error> {
     let mut loaded = Vec::new();
     for name in wanted {
         let files = files(&text, name);
-        if files.iter().any(|file| opinions.contains(module(file))) {
+        if files.iter().any(|file| opinions.contains(&module(file))) {
             continue;
         }
         for file in files {
@@ -80,16 +82,26 @@ fn files<'a>(list: &'a str, name: &str) -> Vec<&'a str> {
 }
 
 /// The name of the module in a file.
-fn module(file: &str) -> &str {
+fn module(file: &str) -> String {
     let name = file.rsplit('/').next().unwrap_or(file);
-    name.split('.').next().unwrap_or(name)
+    plain(name.split('.').next().unwrap_or(name))
+}
+
+/// A name as the kernel writes it: people and files may write a dash for an underscore.
+fn plain(text: &str) -> String {
+    text.replace('-', "_")
 }
 
 fn opinions(root: &Path) -> String {
     let entries = OPINIONS.iter().flat_map(|folder| fs::read_dir(root.join(folder)).into_iter().flatten().flatten());
     let texts = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
     let lines = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
-    lines.filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n")
+    let mut said: Vec<String> = lines.filter(|line| !line.trim_start().starts_with('#')).collect();
+    let line = fs::read_to_string(root.join("proc/cmdline")).unwrap_or_default();
+    let words = line.split_whitespace().map(|word| word.trim_matches('"'));
+    let forbidden = words.filter(|word| FORBIDDEN.iter().any(|start| plain(word).starts_with(start)));
+    said.extend(forbidden.map(str::to_owned));
+    plain(&said.join("\n"))
 }
 
 fn insert(path: &Path) -> Result<(), Error> {
@@ -154,5 +166,23 @@ kernel/drivers/net/hyperv/hv_netvsc.ko.xz:
         fs::write(opinion.join("a.conf"), "# virtio_net\nblacklist hv_netvsc\n").expect("written");
         let said = opinions(folder.path());
         assert!(said.contains("hv_netvsc") && !said.contains("virtio_net"), "{said}");
+    }
+
+    #[test]
+    fn a_dash_is_an_underscore_and_the_kernel_s_command_line_counts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let opinion = folder.path().join("run/modprobe.d");
+        fs::create_dir_all(&opinion).expect("made");
+        fs::create_dir_all(folder.path().join("proc")).expect("made");
+        fs::write(opinion.join("a.conf"), "blacklist hv-netvsc\n").expect("written");
+        assert!(opinions(folder.path()).contains("hv_netvsc"));
+        assert_eq!(module("kernel/drivers/net/hv-netvsc.ko.zst"), "hv_netvsc");
+        let line = |text: &str| {
+            fs::write(folder.path().join("proc/cmdline"), text).expect("written");
+            opinions(folder.path())
+        };
+        assert!(!line("root=/dev/virtio_net quiet\n").contains("virtio_net"), "other words name no module");
+        assert!(line("quiet modprobe.blacklist=floppy,virtio-net rw\n").contains("virtio_net"));
+        assert!(line("module_blacklist=net_failover\n").contains("net_failover"));
     }
 }

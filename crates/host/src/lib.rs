@@ -23,7 +23,7 @@ mod root;
 pub mod ssh;
 pub mod systemd;
 
-pub use address::{Table, Way};
+pub use address::{Address, Table, Way};
 pub use broadcast::Broadcast;
 pub use error::Error;
 pub use generations::Generations;

@@ -5,93 +5,52 @@
 //! it on for two minutes, with one way to one service. When the boot is over, exactly that is taken off again; the link stays up, since
 //! whoever comes next wants it so. Where this does not work, the network is waited for as it always was.
 
+mod link;
+
 use std::cell::RefCell;
-use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
 use kiln_guest::Wait;
-use kiln_guest::dhcp::{self, DhcpError, Ether, Hop};
 use kiln_host::links::{self, Link};
 use kiln_host::netlink::Changes;
-use kiln_host::{Broadcast, Table, Way};
 
 use crate::node::Node;
-use crate::wait::Scaled;
+use link::{Attempt, Held, is_taken, take_off_leftovers};
 
 /// Where udev writes down the devices that it is done with.
 const KNOWN: &str = "/run/udev/data";
 /// How often is looked whether udev is done with a link: it tells only those who have a bus.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a link may take until it carries anything. The host's own are there at once.
-const CARRIER: Duration = Duration::from_secs(2);
-/// How long servers of one link are asked. The host answers in milliseconds; whoever sets up the network for good asks longer, at the
-/// same time.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// How long the address stays if nobody is left to take it off: as long as a boot takes that finds its document.
-const VALID: Duration = Duration::from_mins(2);
-/// The ports of DHCP.
-const CLIENT: u16 = 68;
-const SERVER: u16 = 67;
-
-/// Why a link does not lead to the service.
-#[derive(Debug, thiserror::Error)]
-pub enum NotReached {
-    /// The kernel says no.
-    #[error(transparent)]
-    Host(#[from] kiln_host::Error),
-    /// There is no address to be had.
-    #[error(transparent)]
-    Dhcp(#[from] DhcpError),
-    /// The link carries nothing.
-    #[error("`{0}` carries nothing")]
-    Carrier(String),
-    /// An address alone does not help.
-    #[error("{server} gives the address {address}, and no way to {target}")]
-    NoWay {
-        /// Who gave it.
-        server: Ipv4Addr,
-        /// The address.
-        address: Ipv4Addr,
-        /// The service.
-        target: Ipv4Addr,
-    },
-}
+/// How often after [`SOON`]: a link that is not there by then is not what the boot waits for.
+const LOOK_LATER: Duration = Duration::from_millis(200);
+/// How long links take that come at all: drivers are loaded and udev is done with them in a second.
+const SOON: Duration = Duration::from_secs(2);
+/// How long a link that did not help is left alone. A server that starts, or a service that restarts, takes longer than one attempt.
+const AGAIN: Duration = Duration::from_secs(10);
+/// How long a connection may take with which is looked whether the service is there. The host's own takes a millisecond.
+const CONNECT: Duration = Duration::from_secs(1);
+/// How often in a row there may be none until what was put on is taken off: one may be lost, and the service may restart.
+const FAILURES: u32 = 3;
 
 /// Time for those who ask the metadata service, and a network for it where there is none.
 pub struct Early<'a> {
     node: &'a Node,
     /// The service; nobody is to be reached without it.
-    target: Option<Ipv4Addr>,
+    target: Option<SocketAddrV4>,
     number: u32,
     state: RefCell<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Drivers were looked for.
-    driven: bool,
+    /// When a network was first missed.
+    since: Option<Duration>,
     changes: Option<Changes>,
-    tried: Vec<u32>,
+    /// Links, and when each was tried last.
+    tried: Vec<(u32, Duration)>,
     held: Option<Held>,
-    /// Somebody else has a network there.
-    over: bool,
-}
-
-/// What was put on a link. Taken off when it is dropped.
-struct Held {
-    table: Table,
-    index: u32,
-    way: Way,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // What cannot be taken off ends by itself.
-        let _ = self.table.remove_way(self.index, &self.way);
-        let _ = self.table.remove_address(self.index, self.way.from);
-    }
 }
 
 impl<'a> Early<'a> {
@@ -115,61 +74,83 @@ impl<'a> Early<'a> {
         }
     }
 
-    /// Tries links that are ready and were not tried. Whether anything is different now.
-    fn try_links(&self, state: &mut State, folder: &Path, target: Ipv4Addr) -> bool {
-        for link in links::ready(folder, Path::new(KNOWN)) {
-            if state.tried.contains(&link.index) {
+    /// Whether what was put on stays: as long as it leads to the service, and else for a few attempts.
+    ///
+    /// Who calls does not say why. A service that answers in another way than was hoped for is reached all the same.
+    fn keeps(&self, state: &mut State, target: SocketAddrV4) -> bool {
+        let Some(held) = &mut state.held else { return false };
+        if !held.is_there() {
+            // Its time is over: this link again, at once.
+            let index = held.link.index;
+            state.tried.retain(|(tried, _)| *tried != index);
+            state.held = None;
+            return false;
+        }
+        if TcpStream::connect_timeout(&target.into(), CONNECT).is_ok() {
+            held.failures = 0;
+            return true;
+        }
+        held.failures += 1;
+        if held.failures < FAILURES && !is_taken(std::slice::from_ref(&held.link)).unwrap_or_default() {
+            return true;
+        }
+        self.node.journal.say(&format!("{}: {} does not lead to {}", held.link.name, held.way.from, target.ip()));
+        state.held = None;
+        false
+    }
+
+    /// Tries links that are ready and were not tried for a while. Whether anything is different now.
+    fn try_links(&self, state: &mut State, folder: &Path, links: &[Link], target: Ipv4Addr) -> bool {
+        let now = self.now();
+        state.tried.retain(|(_, at)| now.saturating_sub(*at) < AGAIN);
+        let attempt = Attempt { folder, links, target, number: self.number, wait: self.node.wait };
+        for link in links {
+            if state.tried.iter().any(|(tried, _)| *tried == link.index) {
                 continue;
             }
-            state.tried.push(link.index);
             let reached = self
                 .node
                 .journal
-                .step(&format!("reach the metadata service over {}", link.name), || self.reach(&link, folder, target));
+                .step(&format!("reach the metadata service over {}", link.name), || attempt.reach(link));
+            state.tried.push((link.index, self.now()));
             // Why not is said by the step. Another link may be better, and the network comes up without us too.
             let Ok(held) = reached else { continue };
-            let Some(held) = held else {
-                state.over = true;
-                return true;
-            };
-            let by = held.way.by.map(|by| format!(" by {by}")).unwrap_or_default();
-            self.node.journal.say(&format!("{}: {} for now, and {target}{by}", link.name, held.way.from));
-            state.held = Some(held);
+            if let Some(held) = &held {
+                let by = held.way.by.map(|by| format!(" by {by}")).unwrap_or_default();
+                self.node.journal.say(&format!("{}: {} for now, and {target}{by}", link.name, held.way.from));
+            }
+            state.held = held;
             return true;
         }
         false
     }
 
-    /// Puts an address and a way on a link; nothing where somebody else was there first.
-    fn reach(&self, link: &Link, folder: &Path, target: Ipv4Addr) -> Result<Option<Held>, NotReached> {
-        let table = Table::open()?;
-        if table.has_address(link.index)? {
-            return Ok(None);
-        }
-        table.set_up(link.index)?;
-        let wait = self.node.wait;
-        let carrier = folder.join(&link.name).join("carrier");
-        let started = wait.now();
-        while std::fs::read(&carrier).is_ok_and(|state| state.first() == Some(&b'0')) {
-            if wait.now().saturating_sub(started) > CARRIER {
-                return Err(NotReached::Carrier(link.name.clone()));
+    /// Whether the links are somebody else's to set up. What one that was killed left on them is nobody's.
+    fn is_taken(&self, links: &[Link]) -> bool {
+        match take_off_leftovers(links).and_then(|left| Ok((left, is_taken(links)?))) {
+            Ok((left, taken)) => {
+                for address in left {
+                    self.node.journal.say(&format!("{address} was left over"));
+                }
+                taken
             }
-            wait.sleep(LOOK);
+            // Who cannot even look changes nothing.
+            Err(_) => true,
         }
-        let mut ether = Port { port: Broadcast::open(&link.name, CLIENT, SERVER)?, wait };
-        let lease = dhcp::ask(&mut ether, link.hardware, self.number ^ link.index, PATIENCE, &wait)?;
-        let hop =
-            lease.way_to(target).ok_or(NotReached::NoWay { server: lease.server, address: lease.address, target })?;
-        let by = match hop {
-            Hop::Direct => None,
-            Hop::By(by) => Some(by),
-        };
-        let way = Way { to: target, by, from: lease.address };
-        table.add_address(link.index, lease.address, VALID)?;
-        // From here on whatever fails takes it off again.
-        let held = Held { table, index: link.index, way };
-        held.table.add_way(link.index, &way)?;
-        Ok(Some(held))
+    }
+
+    /// Waits for a change of the network. Says whether there was one.
+    fn change(&self, state: &mut State, at_most: Duration) -> bool {
+        if state.changes.is_none() {
+            state.changes = Changes::listen().ok();
+        }
+        let listened = state.changes.as_ref().map(|changes| changes.wait(at_most / self.node.wait.scale));
+        if let Some(Ok(changed)) = listened {
+            return changed;
+        }
+        // Where nothing can be listened to, the time is all that is left.
+        self.sleep(at_most);
+        false
     }
 }
 
@@ -187,54 +168,41 @@ impl Wait for Early<'_> {
         let (Some(target), Some(folder)) = (self.target, &self.node.links) else {
             return self.node.wait.network(at_most);
         };
-        // What was put on and does not help is in the way of what will.
-        state.held = None;
         let started = self.now();
-        if !std::mem::replace(&mut state.driven, true) {
+        let left = || at_most.saturating_sub(self.now().saturating_sub(started));
+        if state.since.is_none() {
             self.drive();
         }
+        let since = *state.since.get_or_insert(started);
+        if self.keeps(state, target) {
+            self.change(state, left());
+            return;
+        }
         loop {
-            if !state.over && self.try_links(state, folder, target) {
+            let links = links::ready(folder, Path::new(KNOWN));
+            let is_taken = self.is_taken(&links);
+            if !is_taken && self.try_links(state, folder, &links, *target.ip()) {
                 return;
             }
-            let left = at_most.saturating_sub(self.now().saturating_sub(started));
+            let left = left();
             if left.is_zero() {
                 return;
             }
-            if state.changes.is_none() {
-                state.changes = Changes::listen().ok();
-            }
-            let pause = if state.over { left } else { left.min(LOOK * self.node.wait.scale) };
-            match state.changes.as_ref().map(|changes| changes.wait(pause / self.node.wait.scale)) {
-                Some(Ok(false)) => {}
-                Some(Ok(true)) => return,
-                Some(Err(_)) | None => self.sleep(pause),
+            let look = if self.now().saturating_sub(since) < SOON { LOOK } else { LOOK_LATER };
+            let pause = if is_taken { left } else { left.min(look * self.node.wait.scale) };
+            if self.change(state, pause) {
+                return;
             }
         }
     }
 }
 
-/// A port as the exchange wants it.
-struct Port {
-    port: Broadcast,
-    wait: Scaled,
-}
-
-impl Ether for Port {
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.port.send(message)
-    }
-
-    fn receive(&mut self, at_most: Duration) -> io::Result<Option<Vec<u8>>> {
-        let packet = self.port.receive(at_most / self.wait.scale)?;
-        Ok(packet.and_then(|packet| dhcp::payload(&packet).map(<[u8]>::to_vec)))
-    }
-}
-
-/// The address in a URL; nothing where there is a name, or where it is this machine's own.
-fn address_of(url: &str) -> Option<Ipv4Addr> {
-    let host = url.strip_prefix("http://")?.split(['/', ':']).next()?;
-    host.parse().ok().filter(|address: &Ipv4Addr| !address.is_loopback())
+/// The address and the port in a URL; nothing where there is a name, or where it is this machine's own.
+fn address_of(url: &str) -> Option<SocketAddrV4> {
+    let host = url.strip_prefix("http://")?.split('/').next()?;
+    let (address, port) = host.split_once(':').unwrap_or((host, "80"));
+    let address: Ipv4Addr = address.parse().ok()?;
+    (!address.is_loopback()).then_some(SocketAddrV4::new(address, port.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -243,9 +211,10 @@ mod tests {
 
     #[test]
     fn only_an_address_of_another_machine_is_reached_over_a_link() {
-        assert_eq!(address_of("http://169.254.169.254"), Some(Ipv4Addr::new(169, 254, 169, 254)));
-        assert_eq!(address_of("http://10.0.0.1:8080/prefix"), Some(Ipv4Addr::new(10, 0, 0, 1)));
-        for other in ["http://127.0.0.1:1", "http://metadata.example", "https://10.0.0.1", ""] {
+        let found = |url| address_of(url).expect("an address").to_string();
+        assert_eq!(found("http://169.254.169.254"), "169.254.169.254:80");
+        assert_eq!(found("http://10.0.0.1:8080/prefix"), "10.0.0.1:8080");
+        for other in ["http://127.0.0.1:1", "http://metadata.example", "https://10.0.0.1", "http://10.0.0.1:x", ""] {
             assert_eq!(address_of(other), None, "{other}");
         }
     }
