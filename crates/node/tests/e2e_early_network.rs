@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use testkit::Finished;
-use testkit::nspawn::{Blueprint, Machine, Response, Server};
+use testkit::nspawn::{Blueprint, Machine, Request, Response, Server};
 
 /// The address of the metadata service; in the machine's own network alone.
 const METADATA: &str = "169.254.169.254:80";
@@ -28,22 +28,45 @@ fn document() -> String {
     .to_string()
 }
 
+/// What somebody gives on a link.
+#[derive(Clone, Copy, PartialEq)]
+enum Gives {
+    Nothing,
+    /// An address and a way to everywhere.
+    All,
+    /// An address alone.
+    NoWay,
+}
+use Gives::{All, NoWay, Nothing};
+
+fn answer(request: &Request) -> Response {
+    match request.target.split('?').next() {
+        Some("/metadata/instance/compute/userData") => Response::text(STANDARD.encode(document())),
+        Some("/metadata/instance") => Response::json(r#"{"compute":{"osProfile":{"computerName":"early"}}}"#),
+        _ => Response::status(404),
+    }
+}
+
 /// A machine that plays the host: its services, a server of addresses, and behind links of it a network with a node in it.
 struct Host {
     machine: Machine,
-    metadata: Server,
+    metadata: Option<Server>,
 }
 
 impl Host {
-    /// `links`: their names, and whether somebody gives addresses there.
-    fn new(links: &[(&str, bool)]) -> Self {
+    /// `links`: their names, and what somebody gives there.
+    fn new(links: &[(&str, Gives)]) -> Self {
         let mut blueprint = Blueprint::new("early")
             .shared(Path::new(env!("CARGO_BIN_EXE_kilnd")), "/usr/bin/kilnd")
             .argument("--capability=CAP_NET_ADMIN");
         let mut script = String::from("ip netns add node\nmkdir -p /node/etc /run/udev/data\n");
-        for (number, (name, serves)) in links.iter().enumerate() {
+        for (number, (name, gives)) in links.iter().enumerate() {
             let address = format!("10.9.{number}.1");
-            let serves = if *serves { "DHCPServer=yes\n[DHCPServer]\nEmitDNS=no\n" } else { "" };
+            let serves = match gives {
+                Nothing => "",
+                All => "DHCPServer=yes\n[DHCPServer]\nEmitDNS=no\n",
+                NoWay => "DHCPServer=yes\n[DHCPServer]\nEmitDNS=no\nEmitRouter=no\n",
+            };
             let network = format!(
                 "[Match]\nName=h{name}\n[Network]\nAddress={address}/24\nConfigureWithoutCarrier=yes\n{serves}"
             );
@@ -62,11 +85,7 @@ impl Host {
         let machine = blueprint.boot();
         machine.settled();
         let listener = machine.network().listen(METADATA.parse().expect("an address"));
-        let metadata = Server::start(listener, |request| match request.target.split('?').next() {
-            Some("/metadata/instance/compute/userData") => Response::text(STANDARD.encode(document())),
-            Some("/metadata/instance") => Response::json(r#"{"compute":{"osProfile":{"computerName":"early"}}}"#),
-            _ => Response::status(404),
-        });
+        let metadata = Server::start(listener, answer);
         machine.shell(&script);
         for (name, _) in links {
             let line = format!("ip -4 -o address show h{name}");
@@ -74,11 +93,63 @@ impl Host {
                 machine.shell(&line).stdout.contains("10.9.").then_some(())
             });
         }
-        Self { machine, metadata }
+        Self { machine, metadata: Some(metadata) }
+    }
+
+    /// The service, which ends so many connections before it answers.
+    fn serve(&mut self, broken: usize) {
+        let listener = self.machine.network().listen(METADATA.parse().expect("an address"));
+        if broken == 0 {
+            self.metadata = Some(Server::start(listener, answer));
+            return;
+        }
+        std::thread::spawn(move || {
+            for _ in 0..broken {
+                drop(listener.accept());
+            }
+            // Until the machine is gone.
+            std::mem::forget(Server::start(listener, answer));
+        });
     }
 
     fn boot(&self, more: &str) -> Finished {
         self.machine.run(&["sh", "-c", &format!("ip netns exec node {}", line(more))])
+    }
+
+    /// Boots aside; what it says is in `/said`, and `/code` is there when it is over.
+    fn begin(&self, more: &str) {
+        let line = line(more);
+        self.machine.shell(&format!(
+            "rm -rf /said /code /node; mkdir -p /node/etc\n\
+             (ip netns exec node {line} 2>/said & echo $! >/pid; code=0; wait $! || code=$?; echo $code >/code) >/dev/null 2>&1 &"
+        ));
+    }
+
+    /// Waits until it says so.
+    fn says(&self, what: &str) -> String {
+        self.machine.wait_until(what, |machine| machine.read("/said").filter(|said| said.contains(what)))
+    }
+
+    /// Waits for its end.
+    fn ends(&self) -> (String, String) {
+        let code = self.machine.wait_until("the end", |machine| machine.read("/code").filter(|code| !code.is_empty()));
+        (code.trim().to_owned(), self.machine.read("/said").unwrap_or_default())
+    }
+
+    /// Boots aside until it has an address of its own, and waits for a service that does not answer yet. Says the address.
+    fn hold(&self) -> String {
+        self.metadata.as_ref().expect("it runs").set(|_| Response::status(503));
+        self.begin("--time-scale 20");
+        let said = self.says("for now");
+        let (before, _) = said.split_once(" for now").expect("said");
+        before.rsplit(' ').next().expect("an address").to_owned()
+    }
+
+    /// Lets the one that waits find its document.
+    fn release(&self) {
+        self.metadata.as_ref().expect("it runs").set(answer);
+        let (code, said) = self.ends();
+        assert_eq!(code, "0", "{said}");
     }
 
     fn status(&self) -> Value {
@@ -102,10 +173,13 @@ fn line(more: &str) -> String {
 
 #[test]
 fn a_machine_without_a_network_gets_its_document_and_leaves_the_link_as_it_was() {
-    let host = Host::new(&[("eth0", true)]);
+    let host = Host::new(&[("eth0", All)]);
     let done = host.boot("");
     assert_eq!(done.code, Some(0), "{}", done.stderr);
-    assert!(host.machine.exists("/node/run/kiln/ready") && host.metadata.seen().len() >= 2);
+    assert!(
+        host.machine.exists("/node/run/kiln/ready")
+            && host.metadata.as_ref().is_some_and(|metadata| metadata.seen().len() >= 2)
+    );
     let steps = host.status()["steps"].as_array().expect("steps").clone();
     let step = steps.iter().find(|step| step["name"] == "reach the metadata service over eth0").expect("in the status");
     assert_eq!(step["ok"], true);
@@ -119,7 +193,7 @@ fn a_machine_without_a_network_gets_its_document_and_leaves_the_link_as_it_was()
 
 #[test]
 fn a_silent_link_is_passed_over_for_one_that_answers() {
-    let host = Host::new(&[("eth0", false), ("eth1", true)]);
+    let host = Host::new(&[("eth0", Nothing), ("eth1", All)]);
     let done = host.boot("--time-scale 20");
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert!(done.stderr.contains("reach the metadata service over eth0: failed"), "{}", done.stderr);
@@ -129,36 +203,103 @@ fn a_silent_link_is_passed_over_for_one_that_answers() {
 }
 
 #[test]
-fn where_nobody_answers_the_network_is_waited_for_and_what_others_put_on_stays() {
-    let host = Host::new(&[("eth0", false)]);
+fn where_nobody_helps_the_network_is_waited_for_and_what_others_put_on_stays() {
+    let host = Host::new(&[("eth0", NoWay), ("eth1", Nothing)]);
     // Whoever sets up the network for good, later.
-    let other = "(while ! test -e /tried; do sleep 0.05; done; ip netns exec node sh -c 'ip address add 10.9.0.7/24 dev eth0; \
-                 ip route add default via 10.9.0.1') &";
-    let done = host.machine.run(&[
-        "sh",
-        "-c",
-        &format!("{other} ip netns exec node {} 2>&1 | while read -r line; do echo \"$line\"; case $line in *failed*) touch /tried;; esac; done; wait", line("")),
-    ]);
-    assert!(host.machine.exists("/node/run/kiln/ready"), "{}", done.stdout);
-    assert!(done.stdout.contains("no DHCP server answered"), "{}", done.stdout);
-    assert!(host.left().contains("10.9.0.7/24") && host.left().contains("default via 10.9.0.1"), "{}", host.left());
+    let set_up = "ip netns exec node sh -c 'ip address add 10.9.0.7/24 dev eth0; ip route add default via 10.9.0.1'";
+    host.begin("");
+    let said = host.says("over eth1: failed");
+    assert!(said.contains("and no way to 169.254.169.254") && said.contains("no DHCP server answered"), "{said}");
+    assert_eq!(host.left(), "", "an address without a way is not put on");
+    host.machine.shell(set_up);
+    let (code, said) = host.ends();
+    assert_eq!(code, "0", "{said}");
+    let left = host.left();
+    assert!(left.contains("10.9.0.7/24") && left.contains("default via 10.9.0.1") && !left.contains("/32"), "{left}");
+
+    // While servers are asked: the link that nobody serves is asked first now.
+    host.machine.shell("ip -n node address flush dev eth0; rm -r /links/eth0");
+    host.begin("");
+    host.machine.wait_until("eth1 is up", |machine| {
+        machine.shell("ip -n node link show eth1").stdout.contains(",UP").then_some(())
+    });
+    host.machine.shell(&set_up.replace("10.9.0.", "10.9.1.").replace("eth0", "eth1"));
+    let (code, said) = host.ends();
+    assert_eq!(code, "0", "{said}");
+    assert!(said.contains("over eth1") && !said.contains("no DHCP server answered"), "{said}");
 }
 
 #[test]
-fn a_link_that_has_an_address_and_a_machine_that_is_told_so_are_left_alone() {
-    let host = Host::new(&[("eth0", true)]);
-    host.machine.shell("ip netns exec node sh -c 'ip link set eth0 up; ip address add 10.9.0.8/24 dev eth0'");
+fn a_machine_that_somebody_sets_up_and_one_that_is_told_so_are_left_alone() {
+    let host = Host::new(&[("eth0", All), ("eth1", All)]);
+    // The second link is set up, and does not lead to the service yet: the first one is not ours either.
+    host.machine.shell("ip netns exec node sh -c 'ip link set eth1 up; ip address add 10.9.1.8/24 dev eth1'");
     let before = host.left();
-    let other = "(sleep 0.3; ip -n node route add default via 10.9.0.1) &";
-    let done =
-        host.machine.run(&["sh", "-c", &format!("{other} ip netns exec node {}; code=$?; wait; exit $code", line(""))]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    assert!(!done.stderr.contains("for now"), "{}", done.stderr);
+    host.begin("");
+    host.machine.shell("sleep 0.5; ip -n node route add default via 10.9.1.1");
+    let (code, said) = host.ends();
+    assert_eq!(code, "0", "{said}");
+    assert!(!said.contains("over eth"), "{said}");
     assert!(host.left().starts_with(before.lines().next().expect("an address")), "{}", host.left());
 
-    host.machine.shell("ip netns exec node ip address flush dev eth0; rm -r /node; mkdir -p /node/etc");
+    host.machine.shell("ip netns exec node ip address flush dev eth1; rm -r /node; mkdir -p /node/etc");
     // A tenth of a second instead of five minutes.
     let done = host.boot("--links none --time-scale 3000");
     assert_eq!(done.code, Some(1), "{}", done.stderr);
-    assert!(!done.stderr.contains("over eth0") && done.stderr.contains("no document was found"), "{}", done.stderr);
+    assert!(!done.stderr.contains("over eth") && done.stderr.contains("no document was found"), "{}", done.stderr);
+}
+
+#[test]
+fn a_connection_that_breaks_costs_nothing_and_a_link_that_does_not_lead_there_is_tried_again() {
+    let mut host = Host::new(&[("eth0", All)]);
+    // Nobody listens: every connection is refused.
+    drop(host.metadata.take());
+    host.begin("--time-scale 20");
+    let said = host.says("does not lead to 169.254.169.254");
+    assert_eq!(said.matches("for now").count(), 1, "{said}");
+    host.serve(0);
+    let (code, said) = host.ends();
+    assert_eq!((code.as_str(), said.matches("for now").count() > 1), ("0", true), "{said}");
+    assert_eq!(host.left(), "");
+
+    drop(host.metadata.take());
+    host.serve(1);
+    host.begin("--time-scale 20");
+    let (code, said) = host.ends();
+    assert_eq!((code.as_str(), said.matches("for now").count()), ("0", 1), "one address is enough: {said}");
+    assert_eq!(host.left(), "");
+}
+
+#[test]
+fn what_is_put_on_ends_by_itself_is_taken_over_and_leaves_what_is_another_s() {
+    let host = Host::new(&[("eth0", All)]);
+    let address = host.hold();
+    host.machine.shell("kill -9 $(cat /pid)");
+    host.ends();
+    let left = host.left();
+    assert!(left.contains(&format!("{address}/32")) && left.contains("169.254.169.254 via 10.9.0.1"), "{left}");
+    let (_, valid) = left.split_once("valid_lft ").expect("a time");
+    let seconds: u32 = valid.split("sec").next().and_then(|seconds| seconds.parse().ok()).expect("not forever");
+    assert!((60..=120).contains(&seconds), "{left}");
+
+    // As long as it is there it leads to the service.
+    host.begin("");
+    host.release();
+    // Without its way it is in the way.
+    host.machine.shell("ip -n node route del 169.254.169.254");
+    // As networkd does it where the server gives a network.
+    let address = host.hold();
+    assert!(host.says("for now").contains("was left over"));
+    host.machine.shell(&format!("ip -n node address add {address}/24 dev eth0"));
+    host.release();
+    let left = host.left();
+    assert!(left.contains(&format!("{address}/24")) && !left.contains("/32") && !left.contains("169.254."), "{left}");
+
+    // And where it gives none: the same address, which stays longer.
+    host.machine.shell("ip -n node address flush dev eth0");
+    let address = host.hold();
+    host.machine.shell(&format!("ip -n node address change {address}/32 dev eth0 valid_lft 3600 preferred_lft 3600"));
+    host.release();
+    let left = host.left();
+    assert!(left.contains(&format!("{address}/32")) && !left.contains("169.254."), "{left}");
 }
