@@ -93,7 +93,6 @@ fn a_captured_disk_becomes_virtual_machines_of_their_own_that_join_with_the_dono
             thread::sleep(Duration::from_millis(5));
         }
         drop(run);
-        assert_eq!(machines()["vms000000"]["on"], false);
         cluster.revoke("first0");
         cluster.rotate("second", "fedcba9876543210");
         let resumed = prototype(&cluster, &["resume"]).output().expect("kiln runs");

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
@@ -42,7 +43,9 @@ pub fn enter(state: &Path, tools: Tools, first: impl FnOnce(&First) -> Vec<OsStr
         return Err(WorldError::NotRoot);
     }
     let run = run_folder(state);
-    fs::create_dir_all(&run).map_err(WorldError::file(&run))?;
+    for folder in [state, &run] {
+        private_folder(folder).map_err(WorldError::file(folder))?;
+    }
     let state = fs::canonicalize(state).map_err(WorldError::file(state))?;
     // Given on to every process of the world: it is free when the last of them is gone.
     let _lock = inherited_lock(&state)?;
@@ -55,6 +58,17 @@ pub fn enter(state: &Path, tools: Tools, first: impl FnOnce(&First) -> Vec<OsStr
     command.args(["-c", KEEPER, "keeper", &told.group]).args(first(&told));
     let keeper = command.spawn().map_err(|source| WorldError::Program { program: "sh".to_owned(), source })?;
     Ok(Entered { keeper, _alive: alive })
+}
+
+/// Disks and what machines are told hold secrets. A folder that is there already stays as its owner made it.
+fn private_folder(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::DirBuilder::new().mode(0o700).create(path)
 }
 
 fn inherited_lock(state: &Path) -> Result<File, WorldError> {

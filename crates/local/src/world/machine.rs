@@ -1,11 +1,14 @@
 //! Switching machines of a world on and off.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use kiln_cloud::PowerDown;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::address::{self, BRIDGE, GATEWAY, PREFIX};
@@ -18,6 +21,8 @@ use crate::{Body, DiskPath, MachineKey, Power, PowerError};
 const TICK: Duration = Duration::from_millis(25);
 /// How long a machine may take to have a first process. A second is usual; a machine that compiles on every core has taken twenty.
 const STARTED: u32 = 60_000 / 25;
+/// How long others may go on looking at a machine that is to be switched on. Each look takes microseconds.
+const LOOKED_AT: u32 = 2_000 / 25;
 /// How long a machine that is to go down may take to come up so far that it can be told.
 const HEARS: u32 = 20_000 / 25;
 /// How long a machine may take to shut down by itself: systemd gives a service 90 seconds by default, a platform gives a machine less.
@@ -53,7 +58,8 @@ impl World {
     }
 
     async fn on(&self, body: &Body) -> Result<(), WorldError> {
-        if !held(&self.lock(&body.name))? {
+        let lock = self.lock(&body.name);
+        if !held(&lock)? {
             let folder = self.machine(body.name.as_str());
             fs::create_dir_all(&folder).map_err(WorldError::file(&folder))?;
             // That of an earlier life would be taken for the new one's.
@@ -68,7 +74,9 @@ impl World {
                 DiskPath::Folders { lower, upper, work } => self.nspawn(body, &folder, lower, upper, work)?,
                 DiskPath::Qcow2(disk) => self.qemu(body, &folder, disk)?,
             };
-            super::command::finished(&mut command)?;
+            // From here on the machine is on, whatever becomes of this process: the lock is its own as soon as it is there.
+            command.stdin(taken(&lock).await?);
+            started(command)?;
         }
         self.wait_started(&body.name).await
     }
@@ -112,7 +120,7 @@ impl World {
         let console = self.console(body.name.as_str());
         let consoles = console.parent().unwrap_or(&console);
         fs::create_dir_all(consoles).map_err(WorldError::file(consoles))?;
-        let output = File::create(&console).map_err(WorldError::file(&console))?;
+        let output = private_file(&console).map_err(WorldError::file(&console))?;
         let second = output.try_clone().map_err(WorldError::file(&console))?;
         let mut command = Command::new("setsid");
         command
@@ -127,7 +135,6 @@ impl World {
             .env("BRIDGE", BRIDGE)
             .env("WIRE", format!("m{}", body.number))
             .env("MAC", address::hardware_address(body.number))
-            .stdin(Stdio::null())
             .stdout(output)
             .stderr(second);
         Ok(command)
@@ -140,11 +147,10 @@ impl World {
             if self.leader(name).is_some() {
                 return Ok(());
             }
-            tokio::time::sleep(TICK).await;
-            // Between its start and its lock a machine cannot be told from one that is off; a moment later it can.
-            if self.pid(name).is_some() && !held(&self.lock(name))? {
+            if !held(&self.lock(name))? {
                 break;
             }
+            tokio::time::sleep(TICK).await;
         }
         Err(WorldError::NotStarted { console: self.said(name) })
     }
@@ -159,6 +165,10 @@ impl World {
 
     async fn off(&self, name: &MachineKey) -> Result<(), WorldError> {
         let lock = self.lock(name);
+        // Nothing that a machine left says anything once it is off: its number may be somebody else's by now.
+        if !held(&lock)? {
+            return Ok(());
+        }
         let folder = self.machine(name.as_str());
         if qemu::monitor(&folder).exists() {
             // A system that is still coming up does not notice the button; later it does.
@@ -214,6 +224,9 @@ impl World {
 
     /// The first process of the machine's own system, by our number for it; for a virtual machine QEMU itself.
     pub fn leader(&self, machine: &MachineKey) -> Option<u32> {
+        if !held(&self.lock(machine)).unwrap_or(false) {
+            return None;
+        }
         let runner = self.runner(machine)?;
         if qemu::monitor(&self.machine(machine.as_str())).exists() {
             return Some(runner);
@@ -224,6 +237,39 @@ impl World {
             all.len() == own + 2 && all.last() == Some(&1) && name(*id) == "systemd"
         };
         family(runner).into_iter().find(is_first)
+    }
+}
+
+/// A file that its owner alone reads, empty. One of an older kiln may have been everybody's.
+fn private_file(path: &Path) -> std::io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// The lock of a machine that is off. Who only looks whether it is on holds the lock for a moment, which is waited for.
+async fn taken(path: &Path) -> Result<File, WorldError> {
+    let lock = File::create(path).map_err(WorldError::file(path))?;
+    let mut looks = 0;
+    loop {
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(lock),
+            Err(Errno::WOULDBLOCK) if looks < LOOKED_AT => looks += 1,
+            Err(error) => return Err(WorldError::File { path: path.to_owned(), source: error.into() }),
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// Runs what starts a machine and goes on without it. The lock is the machine's alone afterwards.
+fn started(mut command: Command) -> Result<(), WorldError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status();
+    drop(command);
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(WorldError::Failed { line: program, output: status.to_string() }),
+        Err(source) => Err(WorldError::Program { program, source }),
     }
 }
 
@@ -244,3 +290,6 @@ fn signal(process: u32, signal: Signal) {
         let _ = kill_process(process, signal);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,9 +5,9 @@
 # systemd-nspawn is taken from; empty: this system's own), NAME of the machine. Arguments: those of systemd-nspawn.
 set -eu
 
-# Held by this process and those that come from it: the machine is on for as long as somebody holds it.
-exec 9>>"$FOLDER/lock"
-flock --nonblock 9 || exit 0
+# The input is the machine's lock, taken by who started this. The machine is on for as long as this process or one that comes from it
+# has it open.
+exec 9<&0 </dev/null
 
 hierarchies() {
     if [ -e /sys/fs/cgroup/cgroup.procs ]; then
@@ -49,6 +49,7 @@ ip route add default via "$GATEWAY"
 # Written whole or not at all: who finds it finds this process.
 echo $$ >"$FOLDER/pid.new"
 mv "$FOLDER/pid.new" "$FOLDER/pid"
+# Some shells become their last command; the inner one must stay, as the parent of systemd-nspawn.
 exec nsenter --net="$FOLDER/net" -- unshare --mount --pid --fork --kill-child -- sh -euc '
 mount -t proc proc /proc
 # Both are on the file system of the state folder, which the next mount may hide.
@@ -60,12 +61,12 @@ mkdir /run/tree
 mount -t overlay overlay -o "$LAYERS,xino=on" /run/tree
 cd /
 if [ -z "$TOOLS" ]; then
-    systemd-nspawn "$@"
+    systemd-nspawn "$@" || exit $?
 else
     library=$TOOLS/usr/lib/$(uname -m)-linux-gnu
     for loader in "$TOOLS"/usr/lib64/ld-linux-*.so.* "$TOOLS"/usr/lib/ld-linux-*.so.*; do
         if [ -e "$loader" ]; then break; fi
     done
-    "$loader" --library-path "$library:$library/systemd" "$TOOLS/usr/bin/systemd-nspawn" "$@"
+    "$loader" --library-path "$library:$library/systemd" "$TOOLS/usr/bin/systemd-nspawn" "$@" || exit $?
 fi
 ' inside --quiet --directory=/run/tree --boot --register=no --keep-unit --machine="$NAME" --console=pipe "$@"

@@ -14,7 +14,7 @@ use super::tools::program;
 use super::{World, WorldError, address, hardware};
 use crate::Body;
 
-const QEMU: &str = include_str!("qemu.sh");
+pub(super) const QEMU: &str = include_str!("qemu.sh");
 
 /// The kernel's arguments where it does not come from the disk. Debian's kernel for clouds has `NVMe` and ext4 built in, so that there is no
 /// initrd; its first network card is `eth0`, as in a cloud; and one that gives up restarts the machine, as a real one does.
