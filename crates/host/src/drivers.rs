@@ -139,7 +139,9 @@ kernel/drivers/net/hyperv/hv_netvsc.ko.xz:
         let device = |bus: &str, name: &str, files: &[(&str, &str)]| {
             let device = folder.path().join(bus).join("devices").join(name);
             fs::create_dir_all(&device).expect("made");
-            files.iter().for_each(|(file, text)| fs::write(device.join(file), text).expect("written"));
+            for (file, text) in files {
+                fs::write(device.join(file), text).expect("written");
+            }
             device
         };
         assert_eq!(wanted(folder.path()), [""; 0]);
