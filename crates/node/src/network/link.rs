@@ -121,7 +121,8 @@ impl Attempt<'_> {
         table.set_up(link.index)?;
         self.carries(link)?;
         let lease = match self.ask(link) {
-            _ if is_taken(self.links)? => return Ok(None),
+            // A port ends with an error when it is.
+            Ok(_) | Err(NotReached::Dhcp(DhcpError::Link(_))) if is_taken(self.links)? => return Ok(None),
             lease => lease?,
         };
         let no_way = NotReached::NoWay { server: lease.server, address: lease.address, target: self.target };
