@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use kiln_cloud::TRIAL_TAG;
 use kiln_local::world::{METADATA, WIRE_SERVER, number_at};
 use kiln_local::{Shown, ids};
-use kiln_sim::{Options, PoolSpec, Sim, WorldSpec};
+use kiln_sim::{Options, PoolSpec, ResourceSpec, Sim, WorldSpec};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
@@ -135,8 +135,13 @@ fn pool_of(machine: &Shown) -> Option<String> {
 impl Azure {
     fn new(machines: Vec<Shown>, user_data: BTreeMap<String, String>, now: &Now) -> Result<Self, String> {
         let mut pools: BTreeMap<String, PoolSpec> = BTreeMap::new();
+        let mut alone = Vec::new();
+        let defaults = WorldSpec { resource_group: ids::GROUP.to_owned(), ..WorldSpec::default() };
         for machine in &machines {
-            let Some((pool, instance)) = &machine.place else { continue };
+            let Some((pool, instance)) = &machine.place else {
+                alone.extend(parts(&defaults, machine));
+                continue;
+            };
             let number: u32 = instance.as_str().parse().map_err(|_| format!("`{instance}` is no number"))?;
             let told = pool_of(machine).and_then(|pool| user_data.get(&pool));
             let known = pools.entry(pool.to_string());
@@ -144,19 +149,19 @@ impl Azure {
             spec.capacity = spec.capacity.max(number + 1);
         }
         let world = WorldSpec {
-            resource_group: ids::GROUP.to_owned(),
             subscription_name: "local".to_owned(),
             pools: pools.into_values().collect(),
-            ..WorldSpec::default()
+            resources: alone,
+            ..defaults
         };
         let sim = Sim::new(world, Options::instant(now.as_ref()())).map_err(|error| chain(&error))?;
         Ok(Self { sim, machines, user_data })
     }
 
     fn answer(&self, face: Face, machine: &Shown, request: &Request<Bytes>) -> Response<Full<Bytes>> {
-        let played = self.sim.machines().into_iter().find(|played| played.computer_name == machine.computer_name);
+        let played = self.sim.machines().into_iter().find(|played| played.name == machine.name.as_str());
         let Some(played) = played else {
-            return refusal(StatusCode::NOT_FOUND, "machines that are of no pool are not known here yet");
+            return refusal(StatusCode::NOT_FOUND, &format!("`{}` is not known here", machine.name));
         };
         let peer = Some(IpAddr::V4(played.address));
         let reply = match face {
@@ -184,6 +189,31 @@ fn spec(pool: &str, machine: &Shown, told: Option<&String>) -> PoolSpec {
     spec.user_data = told.cloned();
     spec.tags = machine.tags.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     spec
+}
+
+/// A machine that is of no pool, as it would be made in Azure: its interface and itself.
+fn parts(world: &WorldSpec, machine: &Shown) -> [ResourceSpec; 2] {
+    let (name, location) = (machine.name.as_str(), &world.location);
+    let group = format!("/subscriptions/{}/resourceGroups/{}", world.subscription_id, world.resource_group);
+    let interface = format!("Microsoft.Network/networkInterfaces/{name}");
+    let wiring = json!([{"name": "own", "properties": {}}]);
+    let body = json!({
+        "location": location,
+        "tags": machine.tags,
+        "properties": {
+            "hardwareProfile": {"vmSize": "Standard_D2s_v3"},
+            "osProfile": {"computerName": machine.computer_name},
+            // Told as what it really is, see `Real`.
+            "storageProfile": {"imageReference": {"publisher": "p", "offer": "o", "sku": "s", "version": "latest"}},
+            "networkProfile": {"networkInterfaces": [{"id": format!("{group}/providers/{interface}")}]},
+        },
+    });
+    let fields = |value: Value| value.as_object().cloned().unwrap_or_default();
+    let wired = json!({"location": location, "properties": {"ipConfigurations": wiring}});
+    [
+        ResourceSpec { path: interface, body: fields(wired) },
+        ResourceSpec { path: format!("Microsoft.Compute/virtualMachines/{name}"), body: fields(body) },
+    ]
 }
 
 /// What is said of an image that somebody sells; there are none here.

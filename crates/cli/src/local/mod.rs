@@ -2,6 +2,7 @@
 
 pub(crate) mod factory;
 mod image;
+mod machine;
 mod metadata;
 mod nodes;
 mod pool;
@@ -25,6 +26,9 @@ pub(crate) enum Local {
     /// Machines that one recipe makes
     #[command(subcommand)]
     Pool(pool::Pool),
+    /// Machines that are of no pool
+    #[command(subcommand)]
+    Machine(machine::Machine),
     /// Switch on every machine that should be on: in a new world, those of the last one
     Start(status::Status),
     /// Shut every machine down in good order, before the world ends
@@ -63,6 +67,7 @@ pub(crate) fn run(command: &Local, now: &dyn Fn() -> Timestamp) -> Result<(), Fa
         match command {
             Local::Image(command) => image::run(command, &clock).await,
             Local::Pool(command) => pool::run(command, &clock).await,
+            Local::Machine(command) => machine::run(command, &clock).await,
             Local::Start(command) => status::start(command, &clock).await,
             Local::Stop(command) => status::stop(command, &clock).await,
             Local::Status(command) => status::run(command, &clock).await,

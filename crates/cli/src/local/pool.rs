@@ -1,8 +1,8 @@
 //! `kiln local pool`: machines that one recipe makes.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -94,8 +94,7 @@ pub(crate) async fn run(command: &Pool, now: &Now) -> Result<(), Failure> {
         Pool::Delete(Delete { common, name }) => {
             let local = common.state.open(now)?;
             local.delete_pool(name).await.map_err(|error| failed(&error))?;
-            // It may never have had any.
-            let _ = fs::remove_file(user_data(&local.store().folder(), name.as_str()));
+            tell(&user_data(&local.store().folder(), name.as_str()), None)?;
             answer::either(common.output, &json!({"pool": name}), |_| format!("pool `{name}` is gone\n"))
         }
     }
@@ -110,25 +109,56 @@ async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
     let custom_data = read(&command.custom_data)?.map(kiln_cloud::SecretText::new);
     let told = read(&command.user_data)?;
     let local = common.state.open(now)?;
-    if let Some(told) = told {
-        // Before the machines, which ask for it at once.
-        keep(&user_data(&local.store().folder(), name.as_str()), &told)?;
-    }
     let image = if image.starts_with('/') { image.clone() } else { ids::of_image(image) };
     let spec =
         PoolSpec { name: name.clone(), image, capacity: *count, size: *size, custom_data, tags: Tags::default() };
-    local.create_pool(&spec).await.map_err(|error| failed(&error))?;
+    let path = user_data(&local.store().folder(), name.as_str());
+    let known = is_known(&local, name).await?;
+    if !known {
+        // Before the machines, which ask for it at once. What a pool of this name left is nobody's.
+        tell(&path, told.as_deref())?;
+    }
+    if let Err(error) = local.create_pool(&spec).await {
+        if !known && !is_known(&local, name).await? {
+            tell(&path, None)?;
+        }
+        return Err(failed(&error));
+    }
+    // A pool that was there was not refused, so it is the same one: it may be told something else, and is not made to forget.
+    if known && told.is_some() {
+        tell(&path, told.as_deref())?;
+    }
     shown(common, &local, name).await
 }
 
-fn keep(path: &Path, text: &str) -> Result<(), Failure> {
+async fn is_known(local: &Local, name: &PoolName) -> Result<bool, Failure> {
+    Ok(local.pools().await.map_err(|error| failed(&error))?.iter().any(|pool| pool.name == *name))
+}
+
+/// What machines of a pool read from now on: this whole text or none. It may hold secrets.
+fn tell(path: &Path, text: Option<&str>) -> Result<(), Failure> {
+    let told = match text {
+        Some(text) => replace(path, text),
+        None => fs::remove_file(path),
+    };
+    match told {
+        Err(error) if error.kind() != io::ErrorKind::NotFound || text.is_some() => {
+            Err(Failure::failed(format_args!("{}: {error}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
-    let mut options = fs::OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let kept = fs::create_dir_all(folder)
-        .and_then(|()| options.open(path))
-        .and_then(|mut file| file.write_all(text.as_bytes()));
-    kept.map_err(|error| Failure::failed(format_args!("{}: {error}", path.display())))
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    // No pool's name begins with a dot.
+    let new = folder.join(".new");
+    let _ = fs::remove_file(&new);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_data()?;
+    fs::rename(&new, path)
 }
 
 async fn scale(command: &Scale, now: &Now) -> Result<(), Failure> {
@@ -170,4 +200,26 @@ async fn list(List { common }: &List, now: &Now) -> Result<(), Failure> {
 /// A table without the spaces at the ends of its lines.
 pub(super) fn lines(table: &Table) -> String {
     table.lines().flat_map(|line| [line.trim_end().to_owned(), "\n".to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_a_pool_is_told_is_its_owners_alone_even_where_it_was_everybodys_and_can_be_taken_back() {
+        let state = tempfile::tempdir().unwrap();
+        let path = user_data(state.path(), "few");
+        tell(&path, None).unwrap();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "of an earlier pool").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        tell(&path, Some("hunter2")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "hunter2");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        tell(&path, None).unwrap();
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+    }
 }

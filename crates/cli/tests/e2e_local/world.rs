@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ fn a_world_whose_starter_is_killed_ends_with_its_machines_and_leaves_nothing() {
 #[test]
 fn outside_of_a_world_no_machine_can_be_made_and_the_error_says_how_to_start_one() {
     let state = tempfile::tempdir().expect("a folder");
-    let mut command = std::process::Command::new(KILN);
+    let mut command = Command::new(KILN);
     let output = command.args(["local", "status", "--state"]).arg(state.path()).output().expect("kiln runs");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("kiln local run --state"), "{}", said(&output));
@@ -151,6 +151,27 @@ fn machines_outlive_who_switched_them_on_know_who_they_are_and_go_with_their_poo
         shell("few000000", &format!("curl --silent --max-time 10 http://{other}/ || test $? = 7"));
         shell("few000000", "echo kept >/root/kept; systemctl is-system-running --wait || true");
 
+        // A machine of no pool is a virtual machine of no scale set.
+        kiln(&["local", "machine", "create", "alone-1", "--image", "debian"]);
+        let alone = machines().remove("alone-1").expect("it is there");
+        assert_eq!((&alone["on"], &alone["place"]), (&serde_json::json!(true), &serde_json::Value::Null));
+        assert_eq!(ask("alone-1", "vmId"), text(&alone, "vmId"));
+        assert_eq!(ask("alone-1", "name"), "alone-1");
+        assert_eq!(ask("alone-1", "vmScaleSetName"), "");
+        assert!(ask("alone-1", "resourceId").ends_with("/Microsoft.Compute/virtualMachines/alone-1"));
+        assert_eq!(ask("alone-1", "storageProfile/imageReference/id"), "/local/images/debian");
+        kiln(&["local", "machine", "delete", "alone-1"]);
+        assert_eq!(machines().keys().collect::<Vec<_>>(), ["few000000", "few000001"]);
+
+        // A pool that is refused leaves the one of its name as it was told.
+        let other = state.join("other");
+        fs::write(&other, "something else").expect("written");
+        let mut refused = Command::new(KILN);
+        refused.args(["local", "pool", "create", "few", "--image", "debian", "--size", "2x512", "--user-data"]);
+        let refused = refused.arg(&other).output().expect("kiln runs");
+        assert!(!refused.status.success(), "{}", said(&refused));
+        assert_eq!(fs::read_to_string(state.join("user-data/few")).expect("kept"), "what machines are told");
+
         let on = |all: &serde_json::Value| -> Vec<bool> {
             all["machines"].as_array().into_iter().flatten().map(|machine| machine["on"] == true).collect()
         };
@@ -163,6 +184,7 @@ fn machines_outlive_who_switched_them_on_know_who_they_are_and_go_with_their_poo
         assert_eq!(shell("few000000", "cat /root/kept"), "kept");
         kiln(&["local", "pool", "delete", "few"]);
         assert!(machines().is_empty());
+        assert!(!state.join("user-data/few").exists(), "the next pool of the name is told nothing of this one's");
         assert_eq!(fs::read_dir(state.join("layers")).expect("a folder").count(), 0, "no disk is left");
     });
 }
