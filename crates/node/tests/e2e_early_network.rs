@@ -302,4 +302,14 @@ fn what_is_put_on_ends_by_itself_is_taken_over_and_leaves_what_is_another_s() {
     host.release();
     let left = host.left();
     assert!(left.contains(&format!("{address}/32")) && !left.contains("169.254."), "{left}");
+
+    // One that is over is asked for again.
+    host.machine.shell("ip -n node address flush dev eth0");
+    let address = host.hold();
+    host.machine.shell(&format!("ip -n node address del {address}/32 dev eth0"));
+    host.machine.wait_until("another address", |machine| {
+        machine.read("/said").filter(|said| said.matches("for now").count() == 2)
+    });
+    host.release();
+    assert_eq!(host.left(), "");
 }
