@@ -31,33 +31,45 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
     let (machine, cloud, cluster) = joined("joins");
     let born = cluster.node().expect("a node");
     let kubelet = process(&machine, "kubelet.service");
-    let mirror = |document: Document| {
-        document
-            .with("/spec/kubelet/labels", json!({"example.com/team": "blue"}))
-            .with("/spec/registries", json!([{"host": "docker.io", "mirrors": ["https://mirror.example.com"]}]))
-    };
-
-    cloud.set(&mirror(cluster.document(2)));
+    let label = |document: Document| document.with("/spec/kubelet/labels", json!({"example.com/team": "blue"}));
+    cloud.set(&label(cluster.document(2)));
     Stage::wait_committed(&machine, 2);
     machine.wait_until("the label is on the node", |_| {
         (cluster.node()?["metadata"]["labels"]["example.com/team"] == "blue").then_some(())
     });
+    assert!(cluster.is_ready(), "after a label");
+
+    let mirror = |document: Document| {
+        let mirrors = json!([{"host": "docker.io", "mirrors": ["https://mirror.example.com"]}]);
+        label(document).with("/spec/registries", mirrors)
+    };
+    cloud.set(&mirror(cluster.document(3)));
+    Stage::wait_committed(&machine, 3);
+    assert!(cluster.is_ready(), "after a mirror");
     let hosts = machine.shell("cat /etc/kiln/current/certs.d/docker.io/hosts.toml").stdout;
     assert!(hosts.contains("https://mirror.example.com"), "{hosts}");
     assert_eq!(process(&machine, "kubelet.service"), kubelet, "neither a label nor a mirror restarts it");
 
     let more = |document: Document| mirror(document).with("/spec/kubelet/configuration/maxPods", json!(37));
-    cloud.set(&more(cluster.document(3)));
-    Stage::wait_committed(&machine, 3);
-    machine.wait_until("the node has room for 37 pods", |_| {
-        (cluster.node()?["status"]["capacity"]["pods"] == "37").then_some(())
+    cloud.set(&more(cluster.document(4)));
+    Stage::wait_committed(&machine, 4);
+    // Both are said by the kubelet that was restarted.
+    machine.wait_until("the node has room for 37 pods and is ready", |_| {
+        let node = cluster.node()?;
+        (node["status"]["capacity"]["pods"] == "37" && ready(&node)["status"] == "True").then_some(())
     });
     let restarted = process(&machine, "kubelet.service");
     assert_ne!(restarted, kubelet);
 
     let runtime = process(&machine, "containerd.service");
-    cloud.set(&more(cluster.document(4)).with("/spec/kubelet/flags", json!({"--v": "3"})));
-    Stage::wait_committed(&machine, 4);
+    cloud.set(&more(cluster.document(5)).with("/spec/kubelet/flags", json!({"--v": "3"})));
+    Stage::wait_committed(&machine, 5);
+    assert_ne!(process(&machine, "kubelet.service"), restarted);
+    let said = ready(&cluster.node().expect("a node"));
+    machine.wait_until("the node is ready by the word of the kubelet that has the flag", |_| {
+        let now = ready(&cluster.node()?);
+        (now["status"] == "True" && now["lastHeartbeatTime"] != said["lastHeartbeatTime"]).then_some(())
+    });
     let line = machine.shell("tr '\\0' ' ' </proc/$(systemctl show --value -p MainPID kubelet.service)/cmdline").stdout;
     assert!(line.contains("--v=3"), "{line}");
     assert_eq!(process(&machine, "containerd.service"), runtime, "only what changed restarts");
@@ -76,6 +88,12 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
          cat /proc/[0-9]*/cmdline | grep -c 0123456789abcde[f] || true",
     );
     assert_eq!(found.stdout, "0\n0\n");
+}
+
+/// The condition of a node that says whether it is ready.
+fn ready(node: &Value) -> Value {
+    let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.into_iter().find(|condition| condition["type"] == "Ready").unwrap_or_default()
 }
 
 /// Documents that a node cannot live with, each with what it breaks.
@@ -135,6 +153,56 @@ fn documents_that_break_a_node_come_back_by_themselves() {
         Some("127.0.0.1 localhost kubernetes\n"),
         "as it was before kiln"
     );
+    another_driver_of_control_groups_is_asked_for_and_comes_back_too(&machine, &cloud, &cluster);
+}
+
+/// Another driver loses every pod, so a node never turns to it by itself; kubelet and runtime with different ones are refused before
+/// anything is broken. One that the cluster allows is tried: it comes back when the node cannot live with it, and stays when it can.
+fn another_driver_of_control_groups_is_asked_for_and_comes_back_too(
+    machine: &Machine,
+    cloud: &Cloud,
+    cluster: &Cluster,
+) {
+    let processes = || (process(machine, "kubelet.service"), process(machine, "containerd.service"));
+    let before = processes();
+    let in_use = || Stage::json(machine, "/etc/kiln/current/kubelet.json")["cgroupDriver"].clone();
+    let unchanged = || {
+        assert_eq!(Stage::committed(machine), Some(1));
+        assert_eq!(processes(), before, "nothing was restarted");
+        assert_eq!(in_use(), "cgroupfs");
+        assert!(cluster.is_ready());
+    };
+    let driver = "/spec/kubelet/configuration/cgroupDriver";
+    let both = |number| cluster.document(number).with(driver, json!("systemd"));
+    cloud.set(&both(30).with("/spec/runtime/systemdCgroup", json!(true)));
+    machine.wait_until("the cluster is asked for a drain", |machine| {
+        let status = Stage::json(machine, "/run/kiln/status.json");
+        let pending = status["pending"].as_array().cloned().unwrap_or_default();
+        let asked = |line: &Value| line.as_str().is_some_and(|line| line.starts_with("drain: generation 30 "));
+        pending.iter().any(asked).then_some(())
+    });
+    unchanged();
+    cloud.set(&both(31));
+    machine.wait_until("half of a driver is refused", |machine| {
+        let status = Stage::json(machine, "/run/kiln/status.json");
+        status["failures"].to_string().contains("no pod would start").then_some(())
+    });
+    unchanged();
+    let allow = |number: u64| {
+        let annotations = json!({"kiln.dev/node-config-allow": number.to_string()});
+        cluster.apply(json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "annotations": annotations},
+        }));
+        let pair = both(number).with("/spec/runtime/systemdCgroup", json!(true));
+        pair.with("/spec/health/withinSeconds", json!(80))
+    };
+    let bad = allow(32).with("/spec/kubelet/flags", json!({"--cgroup-root": "/nowhere"}));
+    assert_comes_back(machine, cloud, "control groups by another driver", 32, &bad);
+    assert_eq!(in_use(), "cgroupfs");
+    machine.wait_until("the node is ready again", |_| cluster.is_ready().then_some(()));
+    cloud.set(&allow(33));
+    Stage::wait_committed(machine, 33);
+    assert_eq!(in_use(), "systemd");
 }
 
 /// Why a document came back, by what the node remembers.
