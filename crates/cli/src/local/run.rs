@@ -59,6 +59,7 @@ fn failed(error: &WorldError) -> Failure {
     match error {
         WorldError::Taken { .. } => Failure::chain(3, error),
         WorldError::NotRoot => Failure::chain(2, error).hint("run it with `sudo`"),
+        WorldError::Missing { .. } => Failure::chain(2, error),
         _ => Failure::chain(1, error),
     }
 }

@@ -106,6 +106,48 @@ fn a_world_whose_starter_is_killed_ends_with_its_machines_and_leaves_nothing() {
 }
 
 #[test]
+fn groups_that_a_killed_keeper_left_go_when_the_next_world_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (state, mark) = (folder.path().join("state"), folder.path().join("there"));
+    let mut command = world(&state);
+    let mut starter =
+        command.args(["sh", "-c", &format!("touch {}; sleep 3617", mark.display())]).spawn().expect("runs");
+    wait("the world is there", || mark.exists());
+    let group = format!("kiln-local-{}", starter.id());
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", starter.id())).expect("its keeper");
+    let killed = Command::new("kill").args(["-KILL", children.trim()]).status().expect("kill runs");
+    assert!(killed.success(), "one keeper: {children}");
+    assert_eq!(starter.wait().expect("a child").code(), Some(137));
+    wait("the world ended with its keeper", || !somebody_names(&state));
+    assert!(groups().contains(&group), "nobody was left to remove them");
+
+    let next = world(&folder.path().join("other")).arg("true").output().expect("kiln runs");
+    assert!(next.status.success(), "{}", said(&next));
+    assert!(!groups().contains(&group));
+}
+
+#[test]
+fn who_is_not_root_or_lacks_a_program_is_told_before_anything_is_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state");
+    let words = ["local", "run", "--state", state.to_str().expect("plain"), "--", "true"];
+    let mut command = Command::new(KILN);
+    let without = command.args(words).env("PATH", folder.path()).output().expect("kiln runs");
+    assert_eq!(without.status.code(), Some(2), "{}", said(&without));
+    assert!(
+        said(&without).contains("`sh` is not in `PATH`") && said(&without).contains("`dash`"),
+        "{}",
+        said(&without)
+    );
+    let mut command = Command::new("setpriv");
+    let nobody =
+        command.args(["--reuid", "65534", "--clear-groups", "--", KILN]).args(words).output().expect("it runs");
+    assert_eq!(nobody.status.code(), Some(2), "{}", said(&nobody));
+    assert!(said(&nobody).contains("needs root") && said(&nobody).contains("sudo"), "{}", said(&nobody));
+    assert!(!state.exists());
+}
+
+#[test]
 fn outside_of_a_world_no_machine_can_be_made_and_the_error_says_how_to_start_one() {
     let state = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(KILN);
@@ -146,6 +188,12 @@ fn machines_outlive_who_switched_them_on_know_who_they_are_and_go_with_their_poo
             assert_eq!(mode(&console), 0o600, "what a machine says may be a secret");
         }
         assert_eq!(mode(state), 0o700, "its disks are nobody else's");
+        // Neither loads modules into the host's kernel nor sets its clock, though it has every other right of root.
+        let bounds = shell("few000000", "sed -n 's/^CapBnd:[^0-9a-f]*//p' /proc/1/status");
+        let bounds = u64::from_str_radix(&bounds, 16).expect("a mask");
+        let (module, admin, time) = (bounds >> 16 & 1, bounds >> 21 & 1, bounds >> 25 & 1);
+        assert_eq!((module, admin, time), (0, 1, 0), "{bounds:x}");
+
         // They reach each other, as nodes do: the other answers that nobody listens there, instead of not at all.
         let other = text(&all["few000001"], "address");
         shell("few000000", &format!("curl --silent --max-time 10 http://{other}/ || test $? = 7"));

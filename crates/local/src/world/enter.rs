@@ -13,8 +13,21 @@ use rustix::pipe::pipe;
 
 use super::WorldError;
 use super::record::{Tools, run_folder};
+use super::tools::{Needed, must_have};
 
 const KEEPER: &str = include_str!("keeper.sh");
+
+/// What every world is made by. What a kind of machine is run by is looked for when one is switched on.
+const NEEDED: [Needed; 8] = [
+    ("sh", "dash"),
+    ("find", "findutils"),
+    ("ip", "iproute2"),
+    ("mount", "mount"),
+    ("nsenter", "util-linux"),
+    ("setpriv", "util-linux"),
+    ("setsid", "util-linux"),
+    ("unshare", "util-linux"),
+];
 
 /// A world that this process started. Dropped, or ended together with this process by whatever death, the world ends.
 #[derive(Debug)]
@@ -42,6 +55,7 @@ pub fn enter(state: &Path, tools: Tools, first: impl FnOnce(&First) -> Vec<OsStr
     if !rustix::process::geteuid().is_root() {
         return Err(WorldError::NotRoot);
     }
+    must_have(None, &NEEDED)?;
     let run = run_folder(state);
     for folder in [state, &run] {
         private_folder(folder).map_err(WorldError::file(folder))?;

@@ -54,6 +54,16 @@ pub enum WorldError {
     /// Namespaces and mounts are for root.
     #[error("a world needs root: it makes namespaces, mounts and network devices")]
     NotRoot,
+    /// A program is not installed.
+    #[error("`{program}` is not in `{place}`; it is in the package `{package}` of Debian and Ubuntu")]
+    Missing {
+        /// The program.
+        program: &'static str,
+        /// The package that it is in.
+        package: &'static str,
+        /// Where it was looked for.
+        place: String,
+    },
     /// A machine ended before it ran.
     #[error("it did not start; its console says: {console}")]
     NotStarted {

@@ -17,6 +17,33 @@ hierarchies() {
     fi
 }
 
+# Removes a group with all below it, except where somebody is in it.
+remove() {
+    find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || true
+}
+
+clean() {
+    for hierarchy in $(hierarchies); do
+        if [ ! -e "$hierarchy/$name" ]; then continue; fi
+        echo $$ >"$hierarchy/cgroup.procs" || true
+        # A group is busy until the kernel has buried its last process.
+        for attempt in 1 2 3 4 5 6 7 8 9 10; do
+            remove "$hierarchy/$name"
+            if [ ! -e "$hierarchy/$name" ]; then break; fi
+            sleep 0.1
+        done
+    done
+}
+
+# What keepers left that were killed: groups are named after who started the world. One of our own name is of an earlier process.
+for hierarchy in $(hierarchies); do
+    for left in "$hierarchy"/kiln-local-*; do
+        if [ ! -e "$left" ]; then continue; fi
+        if [ "$left" = "$hierarchy/$name" ] || [ ! -e "/proc/${left##*-}" ]; then remove "$left"; fi
+    done
+done
+
+trap clean EXIT
 for hierarchy in $(hierarchies); do
     own=$hierarchy/$name
     mkdir "$own"
@@ -31,14 +58,4 @@ done
 code=0
 # Whoever kills this shell ends the world too.
 setpriv --pdeathsig KILL -- unshare --mount --pid --net --fork --kill-child -- "$@" || code=$?
-
-for hierarchy in $(hierarchies); do
-    echo $$ >"$hierarchy/cgroup.procs"
-    # A group is busy until the kernel has buried its last process.
-    for attempt in 1 2 3 4 5 6 7 8 9 10; do
-        find "$hierarchy/$name" -depth -type d -exec rmdir {} + 2>/dev/null || true
-        if [ ! -e "$hierarchy/$name" ]; then break; fi
-        sleep 0.1
-    done
-done
 exit $code

@@ -12,8 +12,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::address::{self, BRIDGE, GATEWAY, PREFIX};
-use super::processes::{children, family, name, numbers};
+use super::processes::{children, family, lives, name, numbers};
 use super::record::held;
+use super::tools::{SEARCHED, must_have};
 use super::{World, WorldError, hardware, qemu};
 use crate::{Body, DiskPath, MachineKey, Power, PowerError};
 
@@ -31,6 +32,9 @@ const SHUT_DOWN: u32 = 45_000 / 25;
 const PRESSES: u32 = 2_000 / 25;
 /// How long the kernel may take to bury what was killed.
 const BURIED: u32 = 20_000 / 25;
+
+/// The clock and the modules are the host's, and no node needs to change either.
+const DROPPED: &str = "--drop-capability=CAP_SYS_TIME,CAP_SYS_MODULE";
 
 const NSPAWN: &str = include_str!("nspawn.sh");
 
@@ -90,6 +94,7 @@ impl World {
         upper: &Path,
         work: &Path,
     ) -> Result<Command, WorldError> {
+        must_have(self.record.tools.nspawn.as_deref(), &[("systemd-nspawn", "systemd-container")])?;
         let mounts = hardware::prepare(folder, body)?;
         let layers: Vec<String> = lower.iter().rev().map(|path| self.seen(path)).collect();
         let options =
@@ -100,7 +105,8 @@ impl World {
             .args(["sh", "-c", NSPAWN, "nspawn"])
             .args(mounts)
             // What a machine's root may do, kubelet and containerd need; the kernel's log they read.
-            .args(["--capability=all", "--bind=/dev/kmsg", "--system-call-filter=@keyring bpf", "--resolv-conf=off"])
+            .args(["--capability=all", DROPPED])
+            .args(["--bind=/dev/kmsg", "--system-call-filter=@keyring bpf", "--resolv-conf=off"])
             // A machine learns its name from its platform, not from who started it.
             .arg("--hostname=localhost")
             .env("LAYERS", options)
@@ -127,7 +133,7 @@ impl World {
             .arg("--fork")
             .current_dir("/")
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/sbin:/usr/bin:/sbin:/bin".into()))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| SEARCHED.into()))
             .env("FOLDER", folder)
             .env("WORLD", &self.record.group)
             .env("ADDRESS", format!("{}/{PREFIX}", address::address(body.number)?))
@@ -188,8 +194,11 @@ impl World {
             }
         }
         if held(&lock)? {
-            self.pid(name).into_iter().for_each(|pid| signal(pid, Signal::KILL));
-            if !gone(&lock, BURIED).await? {
+            let pid = self.pid(name);
+            // The lock goes with the outermost processes, the disk with the last of those that they take along.
+            let all: Vec<u32> = pid.into_iter().flat_map(family).collect();
+            pid.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+            if !gone(&lock, BURIED).await? || !buried(&all, BURIED).await {
                 return Err(WorldError::Lingers { seconds: u64::from(BURIED) * 25 / 1000 });
             }
         }
@@ -282,6 +291,17 @@ async fn gone(lock: &Path, ticks: u32) -> Result<bool, WorldError> {
         tokio::time::sleep(TICK).await;
     }
     Ok(false)
+}
+
+/// Waits until none of these processes has anything open any more.
+async fn buried(processes: &[u32], ticks: u32) -> bool {
+    for _ in 0..ticks {
+        if !processes.iter().any(|id| lives(*id)) {
+            return true;
+        }
+        tokio::time::sleep(TICK).await;
+    }
+    false
 }
 
 /// One that is gone already is as good as signalled.

@@ -30,3 +30,10 @@ pub(crate) fn numbers(id: u32) -> Vec<u32> {
 pub(crate) fn name(id: u32) -> String {
     fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default().trim_end().to_owned()
 }
+
+/// Whether a process is there and not only its code, which its parent has not asked for yet.
+pub(crate) fn lives(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or_default();
+    !state.is_empty() && !state.trim_start().starts_with(['Z', 'X'])
+}

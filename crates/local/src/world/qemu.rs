@@ -10,11 +10,14 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::command::finished;
-use super::tools::program;
+use super::tools::{Needed, must_have, program};
 use super::{World, WorldError, address, hardware};
 use crate::Body;
 
 pub(super) const QEMU: &str = include_str!("qemu.sh");
+
+const NEEDED: [Needed; 3] =
+    [("qemu-system-x86_64", "qemu-system-x86"), ("qemu-img", "qemu-utils"), ("genisoimage", "genisoimage")];
 
 /// The kernel's arguments where it does not come from the disk. Debian's kernel for clouds has `NVMe` and ext4 built in, so that there is no
 /// initrd; its first network card is `eth0`, as in a cloud; and one that gives up restarts the machine, as a real one does.
@@ -27,6 +30,7 @@ const PROBE_SECONDS: &str = "15";
 impl World {
     /// A virtual machine of its own session.
     pub(super) fn qemu(&self, body: &Body, folder: &Path, disk: &Path) -> Result<Command, WorldError> {
+        must_have(self.qemu_root(), &NEEDED)?;
         let medium = self.iso(body, folder)?;
         let kernel = self.kernel(disk)?;
         let fast = match &kernel {
@@ -118,38 +122,34 @@ impl World {
             return Ok(answer == "yes");
         }
         let works = Path::new("/dev/kvm").exists() && {
-            let mut command = Command::new("timeout");
-            command
-                .args(["--signal=KILL", PROBE_SECONDS])
-                .args(self.tool("qemu-system-x86_64"))
-                .args(accelerated(true));
-            command.args([
-                "-M",
-                "q35",
-                "-m",
-                "256",
-                "-nodefaults",
-                "-display",
-                "none",
-                "-no-reboot",
-                "-serial",
-                "stdio",
-            ]);
-            for data in self
-                .qemu_root()
-                .iter()
-                .flat_map(|root| ["usr/share/seabios", "usr/share/qemu"].map(|data| root.join(data)))
-            {
+            let mut command = deadline(PROBE_SECONDS);
+            command.args(self.tool("qemu-system-x86_64")).args(accelerated(true));
+            command.args(["-M", "q35", "-m", "256", "-nodefaults", "-display", "none", "-no-reboot"]);
+            command.args(["-serial", "stdio"]);
+            let root = self.qemu_root().into_iter();
+            for data in root.flat_map(|root| ["usr/share/seabios", "usr/share/qemu"].map(|data| root.join(data))) {
                 command.arg("-L").arg(data);
             }
             command.arg("-kernel").arg(kernel).args(["-append", "console=ttyS0 panic=-1"]);
             self.find_modules(&mut command);
-            let output = command.stdin(Stdio::null()).output();
-            output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("Unable to mount root"))
+            looks_for_a_root(&mut command)
         };
         fs::write(&known, if works { "yes" } else { "no" }).map_err(WorldError::file(&known))?;
         Ok(works)
     }
+}
+
+/// What kills the program that is its argument after a while.
+fn deadline(seconds: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", seconds]);
+    command
+}
+
+/// Whether a kernel that has no root got so far as to say so.
+fn looks_for_a_root(command: &mut Command) -> bool {
+    let output = command.stdin(Stdio::null()).output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("Unable to mount root"))
 }
 
 fn accelerated(by_hardware: bool) -> &'static [&'static str] {
@@ -165,5 +165,22 @@ pub(super) fn monitor(folder: &Path) -> PathBuf {
 pub(super) fn press_power_button(folder: &Path) {
     if let Ok(mut stream) = UnixStream::connect(monitor(folder)) {
         let _ = stream.write_all(b"system_powerdown\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_is_used_only_where_a_kernel_ran_on_it_in_time() {
+        // What a kernel without a root says, as it restarts the machine.
+        let words = "echo 'Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)'";
+        let probe = |seconds: &str, lines: &str| looks_for_a_root(deadline(seconds).args(["sh", "-c", lines]));
+        assert!(probe("60", words));
+        assert!(!probe("60", "echo 'Could not access KVM kernel module' >&2; exit 1"), "it failed");
+        assert!(!probe("60", "echo 'Linux version 6.1.0'"), "it did not come so far");
+        assert!(!probe("0.2", &format!("echo early; sleep 60; {words}")), "it took too long");
+        assert!(!looks_for_a_root(deadline("60").arg("/nowhere/qemu-system-x86_64")), "it is not there");
     }
 }

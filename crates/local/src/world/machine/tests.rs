@@ -61,7 +61,8 @@ async fn a_machine_is_on_from_before_its_first_line_and_off_with_its_last_proces
     command.stdin(taken(&lock).await.unwrap());
     started(command).unwrap();
     assert!(held(&lock).unwrap());
-    assert!(matches!(taken(&lock).await, Err(WorldError::File { .. })), "a second machine on the same disk");
+    let second = flock(File::open(&lock).unwrap(), FlockOperation::NonBlockingLockExclusive);
+    assert_eq!(second, Err(Errno::WOULDBLOCK), "a second machine on the same disk");
     fs::write(&go, "").unwrap();
     assert!(gone(&lock, BURIED).await.unwrap());
 }
@@ -95,6 +96,20 @@ async fn a_number_that_a_machine_left_is_nobodys_once_the_machine_is_off() {
     for child in children(stranger.0.id()) {
         signal(child, Signal::KILL);
     }
+}
+
+#[tokio::test]
+async fn a_killed_machine_is_off_only_when_the_last_of_its_processes_is_gone() {
+    let mut outer = Ends(Command::new("sh").args(["-c", "sleep 600 & wait"]).spawn().unwrap());
+    let id = outer.0.id();
+    while family(id).len() < 2 {
+        tokio::time::sleep(TICK).await;
+    }
+    let all = family(id);
+    outer.0.kill().unwrap();
+    assert!(!buried(&all, 3).await, "the inner one lives on");
+    signal(all[1], Signal::KILL);
+    assert!(buried(&all, BURIED).await, "and the outer one, which nobody asked for yet, does not count");
 }
 
 #[test]
