@@ -20,6 +20,7 @@ macro_rules! cases {
 cases! {
     agent_after_the_configured_target = "booted-agent-after-the-configured-target",
     agent_waits_for_the_configured_target = "booted-agent-waits-for-the-configured-target",
+    an_agent_starts_late_where_no_kubelet_is = "booted-agent-where-no-kubelet-is",
     clone_that_cannot_be_reset = "booted-clone-that-cannot-be-reset",
     document_comes_late = "booted-document-comes-late",
     first_boot = "booted-first-boot",
