@@ -12,6 +12,7 @@ mod machines;
 #[path = "../e2e_local/root.rs"]
 mod root;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -27,6 +28,13 @@ use parts::Part;
 /// How many seconds an emulated machine may take from switching on to a node that is ready. One on an idle computer takes one or two
 /// minutes.
 const PATIENCE: u32 = 900;
+
+/// A day on which no version was made yet.
+const LATER: &str = "2099-01-01T12:00:00Z";
+
+/// What the lines of a report say, before the ancestry.
+const SAID: [&str; 6] =
+    ["host name", "machine id", "firmware's id", "recorded machine", "kubelet's certificate", "ssh host key"];
 
 /// A process that ends with the test.
 struct Background(Child);
@@ -67,9 +75,18 @@ fn wait_ready(cluster: &Cluster, node: &str) -> Vec<String> {
     report.lines().map(str::to_owned).collect()
 }
 
+/// The pool made larger: what the new nodes told of themselves, once they are ready.
+#[track_caller]
+fn grow(cluster: &Cluster, count: &str) -> BTreeMap<String, Vec<String>> {
+    let before = machines();
+    kiln(&["local", "pool", "scale", "vms", count]);
+    let new = machines().into_keys().filter(|node| !before.contains_key(node));
+    new.map(|node| (node.clone(), wait_ready(cluster, &node))).collect()
+}
+
 #[test]
-fn a_captured_disk_becomes_virtual_machines_of_their_own_that_join_with_the_donors_token_revoked() {
-    let name = "a_captured_disk_becomes_virtual_machines_of_their_own_that_join_with_the_donors_token_revoked";
+fn captured_disks_and_those_of_clones_become_virtual_machines_of_their_own_with_the_donors_token_revoked() {
+    let name = "captured_disks_and_those_of_clones_become_virtual_machines_of_their_own_with_the_donors_token_revoked";
     in_world(name, |state| {
         let cluster = Cluster::start(&state.join("kube"));
         let (lab, tools) = (root_of(Part::LabRoot), root_of(Part::LabTools));
@@ -98,15 +115,37 @@ fn a_captured_disk_becomes_virtual_machines_of_their_own_that_join_with_the_dono
         let resumed = prototype(&cluster, &["resume"]).output().expect("kiln runs");
         assert!(resumed.status.success(), "{}", said(&resumed));
 
-        kiln(&["local", "pool", "scale", "vms", "2"]);
-        let clone = wait_ready(&cluster, "vms000001");
-        assert!(donor.len() >= 6 && clone.len() >= 6, "{donor:?} {clone:?}");
-        for (of_donor, of_clone) in donor.iter().zip(&clone).take(6) {
-            assert!(!of_clone.is_empty() && of_donor != of_clone, "{of_donor} {of_clone}");
+        let clones = grow(&cluster, "3");
+        assert_eq!(clones.len(), 2, "{:?}", clones.keys());
+        let parent = clones.keys().next().expect("two").clone();
+
+        // On another day the clone is the donor.
+        let again = prototype(&cluster, &["update", "--target-node", &parent, "--now", LATER]).output().expect("runs");
+        assert!(again.status.success(), "{}", said(&again));
+        let grandchildren = grow(&cluster, "4");
+        assert_eq!(grandchildren.len(), 1, "{:?}", grandchildren.keys());
+
+        let (donors, all) = ([("vms000000".to_owned(), donor)], machines());
+        let told: BTreeMap<String, Vec<String>> = donors.into_iter().chain(clones).chain(grandchildren).collect();
+        for (place, what) in SAID.into_iter().enumerate() {
+            let mut values: Vec<&str> = told.values().filter_map(|lines| Some(lines.get(place)?.as_str())).collect();
+            assert!(values.iter().all(|value| !value.is_empty()), "{what}: {values:?}");
+            values.sort_unstable();
+            values.dedup();
+            assert_eq!(values.len(), told.len(), "{what}: {told:?}");
         }
-        let all = machines();
-        assert!(clone[2].eq_ignore_ascii_case(&text(&all["vms000001"], "vmId")), "the firmware says so: {clone:?}");
-        let ancestor = text(&all["vms000000"], "vmId");
-        assert!(clone[6..].iter().any(|line| line.contains(&ancestor)), "{clone:?}");
+        for (node, lines) in &told {
+            let own = text(&all[node], "vmId");
+            assert!(lines[2].eq_ignore_ascii_case(&own), "the firmware of `{node}` says so: {lines:?}");
+            let ancestors: &[&str] = match node.as_str() {
+                "vms000000" => &[],
+                "vms000001" | "vms000002" => &["vms000000"],
+                _ => &["vms000000", &parent],
+            };
+            for ancestor in ancestors {
+                let id = text(&all[*ancestor], "vmId");
+                assert!(lines[SAID.len()..].iter().any(|line| line.contains(&id)), "{id} in `{node}`: {lines:?}");
+            }
+        }
     });
 }

@@ -197,7 +197,9 @@ impl World {
             let pid = self.pid(name);
             // The lock goes with the outermost processes, the disk with the last of those that they take along.
             let all: Vec<u32> = pid.into_iter().flat_map(family).collect();
-            pid.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+            if let Some(pid) = pid {
+                signal(pid, Signal::KILL);
+            }
             if !gone(&lock, BURIED).await? || !buried(&all, BURIED).await {
                 return Err(WorldError::Lingers { seconds: u64::from(BURIED) * 25 / 1000 });
             }
