@@ -63,7 +63,7 @@ usage: cargo xtask <command>
   floor           count the tests of each tier and write tests/floor.json
   bench           cost curves, as ratios within one run
   bench node      what kilnd costs a node: processes, reloads, system calls, synchronisations, time, bytes, instructions
-  bench boot      kernel entry to kubelet, five boots of each way to configure a node, in virtual time (half an hour)
+  bench boot      kernel entry to kubelet, five boots of each way to configure a node, in virtual time (three quarters of an hour)
   kube up|down    a real control plane on loopback; `cargo xtask kube help` tells more
   lab boot        boot the same machine in different ways and measure what comes before kubelet; `cargo xtask lab help` tells more
   image           an OCI image of kiln and kilnd, both static, without a daemon; `cargo xtask image --help` tells more
