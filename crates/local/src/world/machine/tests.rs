@@ -5,12 +5,12 @@ use std::thread;
 
 use super::*;
 
-/// A process that ends with the test.
+/// A process that ends with the test, however that ends, and all that came from it.
 struct Ends(Child);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        family(self.0.id()).into_iter().for_each(|process| signal(process, Signal::KILL));
         let _ = self.0.wait();
     }
 }
@@ -86,16 +86,19 @@ async fn who_looks_whether_a_machine_is_on_does_not_keep_it_from_being_switched_
 async fn a_number_that_a_machine_left_is_nobodys_once_the_machine_is_off() {
     let folder = tempfile::tempdir().unwrap();
     let world = world(folder.path());
-    let mut stranger = Ends(Command::new("sh").args(["-c", "sleep 600 & wait"]).spawn().unwrap());
+    // Somebody else has its number by now, and children as a virtual machine has.
+    let lines = "sh -c 'sleep 600 & wait' & wait";
+    let mut stranger = Ends(Command::new("sh").args(["-c", lines]).spawn().unwrap());
+    while family(stranger.0.id()).len() < 3 {
+        tokio::time::sleep(TICK).await;
+    }
     let machine = world.machine("pool_0");
     fs::write(machine.join("pid"), stranger.0.id().to_string()).unwrap();
+    fs::write(qemu::monitor(&machine), "").unwrap();
     fs::write(world.lock(&key()), "").unwrap();
-    world.off(&key()).await.unwrap();
     assert_eq!(world.leader(&key()), None);
+    world.off(&key()).await.unwrap();
     assert!(stranger.0.try_wait().unwrap().is_none(), "it lives");
-    for child in children(stranger.0.id()) {
-        signal(child, Signal::KILL);
-    }
 }
 
 #[tokio::test]
@@ -148,15 +151,14 @@ fn the_runner_of_a_machine_is_a_child_whatever_shell_the_system_has() {
         // `unshare` is played by a program that does not fork: the shell inside is the child itself.
         let inside = Ends(command.args(["-c", qemu::QEMU, "qemu", "sleep", "600"]).spawn().unwrap());
         let mut ticks = 0;
-        let runner = loop {
+        loop {
             let found = children(inside.0.id()).into_iter().find(|child| name(*child) == "sleep");
             ticks += 1;
             match found {
-                Some(runner) => break runner,
+                Some(_) => break,
                 None if ticks < STARTED && name(inside.0.id()) != "sleep" => thread::sleep(TICK),
                 None => panic!("`{shell}` became the runner"),
             }
-        };
-        signal(runner, Signal::KILL);
+        }
     }
 }
