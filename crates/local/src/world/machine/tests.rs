@@ -10,7 +10,9 @@ struct Ends(Child);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        family(self.0.id()).into_iter().for_each(|process| signal(process, Signal::KILL));
+        for process in family(self.0.id()) {
+            signal(process, Signal::KILL);
+        }
         let _ = self.0.wait();
     }
 }
