@@ -38,13 +38,23 @@ pub(crate) fn world(state: &Path) -> Command {
     command
 }
 
+/// Where machines keep their disks. They see how full that is, and nobody clones a node whose disk is nearly full: memory has room where the
+/// disk of who tests may have none.
+fn roomy() -> PathBuf {
+    /// What five nodes write, with a margin.
+    const ENOUGH: u64 = 8 << 30;
+    let memory = PathBuf::from("/dev/shm");
+    let free = rustix::fs::statvfs(&memory).map_or(0, |room| room.f_bavail * room.f_frsize);
+    if free >= ENOUGH { memory } else { std::env::temp_dir() }
+}
+
 /// Runs a test in a world with a state folder of its own, by starting it again in there.
 #[track_caller]
 pub(crate) fn in_world(test: &str, body: impl FnOnce(&Path)) {
     if let Some(state) = state() {
         return body(&state);
     }
-    let folder = tempfile::Builder::new().prefix("kiln-local-").tempdir().expect("a folder");
+    let folder = tempfile::Builder::new().prefix("kiln-local-").tempdir_in(roomy()).expect("a folder");
     let mut command = world(&folder.path().join("state"));
     command.arg(std::env::current_exe().expect("this program")).args(["--exact", test, "--nocapture"]);
     let status = command.status().expect("kiln runs");
