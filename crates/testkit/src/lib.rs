@@ -6,6 +6,7 @@ mod network;
 pub mod nspawn;
 pub mod openapi;
 mod require;
+mod script;
 mod sim;
 
 pub use clients::{az, python};
@@ -13,4 +14,5 @@ pub use finished::{Finished, run};
 pub use network::{Network, private};
 pub use parts::{Part, Tier};
 pub use require::{require, tier};
+pub use script::script;
 pub use sim::{Kiln, SimProcess};

@@ -133,7 +133,7 @@ fn run(tool: &Path, args: &[&str], input: &str) -> Result<(), LateError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::super::file_system::tests::ext4;
     use super::*;
@@ -157,8 +157,9 @@ mod tests {
             symlink(format!("../devices/sda/{name}"), folder.join("block").join(name)).expect("a link");
         }
         for tool in tools {
-            put(&format!("bin/{tool}"), format!("#!/bin/sh\necho {tool} \"$@\" $(cat) >>{}/log\n", folder.display()));
-            fs::set_permissions(folder.join("bin").join(tool), fs::Permissions::from_mode(0o755)).expect("a mode");
+            fs::create_dir_all(folder.join("bin")).expect("a folder");
+            let lines = format!("echo {tool} \"$@\" $(cat) >>{}/log", folder.display());
+            testkit::script(&folder.join("bin").join(tool), &lines);
         }
         put("dev/sda1", String::new());
         fs::write(folder.join("dev/sda2"), ext4(SIZE * SECTOR)).expect("written");
@@ -237,8 +238,7 @@ mod tests {
     fn what_a_tool_says_is_told() {
         let folder = tempfile::tempdir().expect("a folder");
         let tool = folder.path().join("tool");
-        fs::write(&tool, "#!/bin/sh\necho no such disk >&2\nexit 3\n").expect("written");
-        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("a mode");
+        testkit::script(&tool, "echo no such disk >&2\nexit 3");
         let error = run(&tool, &["a"], "").expect_err("failed").to_string();
         assert!(error.contains("tool a") && error.contains("no such disk"), "{error}");
     }

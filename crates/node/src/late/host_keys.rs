@@ -76,7 +76,6 @@ fn host_key(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -92,9 +91,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("etc/ssh/sshd_config.d")).expect("folders");
         fs::write(folder.path().join("etc/ssh/sshd_config"), configuration).expect("written");
-        let path = folder.path().join("keygen");
-        fs::write(&path, format!("#!/bin/sh\n{tool}\n")).expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+        testkit::script(&folder.path().join("keygen"), tool);
         let root = Root::open(folder.path()).expect("a root");
         (folder, root)
     }

@@ -133,9 +133,7 @@ fn programs(folder: &Path, shell: &str) -> std::ffi::OsString {
     for (name, text) in
         [("ip", "exit 0"), ("mount", "exit 0"), ("unshare", "until test $1 = --; do shift; done; shift; exec \"$@\"")]
     {
-        let path = folder.join(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        testkit::script(&folder.join(name), text);
     }
     std::os::unix::fs::symlink(shell, folder.join("sh")).unwrap();
     let mut path = folder.as_os_str().to_owned();
