@@ -1,7 +1,9 @@
 //! Holding a node and giving it back.
 
+use std::time::Duration;
+
 use kube::api::{Patch, PatchParams};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::hold::{Act, Hold, HoldWhat, give_back, take};
 use super::seen::NodeSeen;
@@ -9,8 +11,10 @@ use crate::call::PATIENCE;
 use crate::name::{NodeName, Owner};
 use crate::{Cluster, Error};
 
-/// Kubelet's and the controllers' writes to a node come seconds apart: a tenth conflict in a row is somebody's runaway loop.
-const ATTEMPTS: u32 = 10;
+/// Kubelet's and the controllers' writes to a node come seconds apart: who meets another's write meets none a moment later. Where
+/// somebody writes in a loop, each further conflict waits that much longer, so that we are not a second loop.
+const AFTER_CONFLICT: Duration = Duration::from_millis(10);
+const LONGEST_AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
 impl Cluster {
     /// Holds a node for an owner, and returns it as it is then. Holding what the owner holds already changes nothing.
@@ -36,7 +40,9 @@ impl Cluster {
     ) -> Result<NodeSeen, Error> {
         let api = self.nodes();
         let deadline = Instant::now() + PATIENCE;
-        for _ in 0..ATTEMPTS {
+        let mut attempts = 0;
+        while Instant::now() < deadline {
+            attempts += 1;
             let seen = NodeSeen::of(self.persist(what, deadline, || api.get(name.as_str())).await?)?;
             let patch = match decide(&seen, seen.hold()?) {
                 Act::Nothing => return Ok(seen),
@@ -46,10 +52,13 @@ impl Cluster {
             let params = PatchParams::default();
             match self.persist(what, deadline, || api.patch(name.as_str(), &params, &patch)).await {
                 Ok(node) => return NodeSeen::of(node),
-                Err(error) if error.conflict() => {}
+                Err(error) if error.conflict() => {
+                    let wait = (AFTER_CONFLICT * attempts).min(LONGEST_AFTER_CONFLICT);
+                    sleep(self.options.spread.over(wait)).await;
+                }
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::Contended { what: what.to_owned(), attempts: ATTEMPTS })
+        Err(Error::Contended { what: what.to_owned(), attempts })
     }
 }

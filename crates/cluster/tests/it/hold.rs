@@ -112,6 +112,34 @@ async fn a_node_that_changes_while_it_is_held_is_read_again() {
     assert_eq!(fake.get("nodes/node-1").unwrap()["spec"]["unschedulable"], true, "it was cordoned before it was held");
 }
 
+/// Somebody writes the node after each of that many reads.
+fn written_after_reads(fake: &Fake, mut times: u32) {
+    fake.after(move |objects, asked| {
+        if asked.method == "GET" && times > 0 {
+            times -= 1;
+            objects.get_mut("nodes/node-1").unwrap()["metadata"]["resourceVersion"] = json!(format!("9{times}"));
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_others_write_all_the_time_is_held_all_the_same() {
+    let fake = with_node(plain());
+    written_after_reads(&fake, 50);
+    assert!(fake.cluster().hold(&name(), &owner("run-1"), HoldWhat::ALL).await.unwrap().cordoned);
+    assert_eq!(fake.asked("PATCH").len(), 51);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_writes_a_node_without_end_is_no_reason_to_ask_without_end() {
+    let fake = with_node(plain());
+    written_after_reads(&fake, u32::MAX);
+    let error = fake.cluster().hold(&name(), &owner("run-1"), HoldWhat::ALL).await.unwrap_err();
+    let Error::Contended { attempts, .. } = error else { panic!("{error}") };
+    assert!((100..1000).contains(&attempts), "{attempts} attempts");
+    assert_eq!(fake.get("nodes/node-1").unwrap()["spec"]["unschedulable"], Value::Null);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hold_whose_answer_is_lost_is_not_taken_for_somebody_elses() {
     let fake = with_node(plain());
