@@ -3,18 +3,10 @@
 mod support;
 
 use support::case::{Needs, check, names};
-
-macro_rules! cases {
-    ($($name:ident = $folder:literal),* $(,)?) => {
-        const LISTED: &[&str] = &[$($folder),*];
-        $(#[test]
-        fn $name() {
-            check($folder);
-        })*
-    };
-}
+use testkit::cases;
 
 cases! {
+    check:
     boot_again_with_the_old_medium = "boot-again-with-the-old-medium",
     boot_again_without_network = "boot-again-without-network",
     boot_custom_data = "boot-custom-data",

@@ -6,18 +6,10 @@ mod support;
 
 use booted::steps::Play;
 use support::case::{Needs, compare, names, place};
-
-macro_rules! cases {
-    ($($name:ident = $folder:literal),* $(,)?) => {
-        const LISTED: &[&str] = &[$($folder),*];
-        $(#[test]
-        fn $name() {
-            check($folder);
-        })*
-    };
-}
+use testkit::cases;
 
 cases! {
+    check:
     agent_after_the_configured_target = "booted-agent-after-the-configured-target",
     agent_waits_for_the_configured_target = "booted-agent-waits-for-the-configured-target",
     an_agent_starts_late_where_no_kubelet_is = "booted-agent-where-no-kubelet-is",

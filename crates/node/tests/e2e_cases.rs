@@ -4,24 +4,20 @@ mod support;
 
 use parts::Part;
 use support::case::{Needs, check_with, names};
-
-macro_rules! cases {
-    ($($name:ident = $folder:literal),* $(,)?) => {
-        const LISTED: &[&str] = &[$($folder),*];
-        $(#[test]
-        fn $name() {
-            check_with($folder, &[("STRACE", strace())]);
-        })*
-    };
-}
+use testkit::cases;
 
 cases! {
+    check:
     a_first_boot_has_no_child_and_waits_for_no_disk = "first-boot-in-system-calls",
     disk_full = "disk-full",
     kill_at_every_rename = "kill-at-every-rename",
     kill_under_a_strict_umask = "kill-under-a-strict-umask",
     nothing_to_do_writes_nothing = "nothing-to-do-in-system-calls",
     read_only = "read-only",
+}
+
+fn check(folder: &str) {
+    check_with(folder, &[("STRACE", strace())]);
 }
 
 /// Debian's strace, with the libraries that it was built for.

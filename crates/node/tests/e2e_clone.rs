@@ -7,20 +7,10 @@ use std::collections::BTreeMap;
 use booted::document::{max_pods, medium};
 use booted::stage::Stage;
 use booted::{ONE, OTHER, THIRD};
+use testkit::IDENTITY;
 use testkit::nspawn::{Blueprint, Machine};
 
-/// What a disk says about its machine: a word for each place, and how it is read.
-const IDENTITY: [(&str, &str); 8] = [
-    ("machine id", "cat /etc/machine-id"),
-    ("machine id of dbus", "cat /var/lib/dbus/machine-id 2>/dev/null || cat /etc/machine-id"),
-    ("host name", "cat /etc/hostname"),
-    ("name in use", "hostname"),
-    ("ssh host key", "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key"),
-    ("iSCSI initiator", "cat /etc/iscsi/initiatorname.iscsi"),
-    ("NVMe host id", "cat /etc/nvme/hostid"),
-    ("recorded machine", "cat /var/lib/kiln/vm-id"),
-];
-
+/// What a disk says about its machine.
 fn identity(machine: &Machine) -> BTreeMap<&'static str, String> {
     IDENTITY.iter().map(|(name, line)| (*name, machine.shell(line).stdout.trim().to_owned())).collect()
 }

@@ -1,7 +1,9 @@
 //! Real parts for tests: outside clients and built programs, run so that nothing is skipped and nothing is left behind.
 
+mod cases;
 mod clients;
 mod finished;
+mod identity;
 mod network;
 pub mod nspawn;
 pub mod openapi;
@@ -11,6 +13,7 @@ mod sim;
 
 pub use clients::{az, python};
 pub use finished::{Finished, run};
+pub use identity::IDENTITY;
 pub use network::{Network, private};
 pub use parts::{Part, Tier};
 pub use require::{require, tier};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
-use kiln_cloud::{ImageSource, LineName};
+use kiln_cloud::{ErrorClass, FactoryError as _, ImageSource, LineName};
 use kiln_local::world::{World, program};
 use kiln_local::{Error, LocalOptions, QemuImg, Store};
 use tokio::time::Instant;
@@ -62,8 +62,13 @@ fn new_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default().trim().to_owned()
 }
 
+/// What was asked for wrongly is told apart from what went wrong.
 pub(crate) fn failed(error: &Error) -> Failure {
-    Failure::chain(1, error)
+    let code = match error.class() {
+        ErrorClass::NotFound | ErrorClass::Invalid => 2,
+        _ => 1,
+    };
+    Failure::chain(code, error)
 }
 
 /// Where the user data of a pool is kept: what its machines may read of the metadata service for as long as they live.

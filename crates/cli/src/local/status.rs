@@ -8,7 +8,7 @@ use kiln_local::world::address;
 use serde_json::{Value, json};
 
 use super::Common;
-use super::factory::failed;
+use super::factory::{failed, image_id};
 use super::pool::lines;
 use crate::answer;
 use crate::failure::Failure;
@@ -44,6 +44,7 @@ pub(crate) async fn run(Status { common }: &Status, now: &Now) -> Result<(), Fai
         let on = local.power().is_on(&machine.name).await.map_err(|error| Failure::chain(1, &error))?;
         let at = address(machine.number).map(|address| address.to_string()).unwrap_or_default();
         let mut value = serde_json::to_value(&machine).map_err(Failure::failed)?;
+        value["image"] = json!(image_id(&machine.image));
         value["on"] = json!(on);
         value["address"] = json!(at);
         value["leader"] = json!(local.power().leader(&machine.name));

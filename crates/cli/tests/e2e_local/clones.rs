@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use testkit::IDENTITY;
 
 use super::cluster::Cluster;
 use super::image::KILN_IMAGE;
@@ -16,16 +17,8 @@ use super::machines::{kiln, machines, said, text};
 use super::root;
 use super::shell::shell;
 
-/// What tells machines apart: a word for each place, and how it is read.
-const IDENTITY: [(&str, &str); 10] = [
-    ("machine id", "cat /etc/machine-id"),
-    ("machine id of dbus", "cat /var/lib/dbus/machine-id 2>/dev/null || cat /etc/machine-id"),
-    ("host name", "cat /etc/hostname"),
-    ("name in use", "hostname"),
-    ("ssh host key", "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key"),
-    ("iSCSI initiator", "cat /etc/iscsi/initiatorname.iscsi"),
-    ("NVMe host id", "cat /etc/nvme/hostid"),
-    ("recorded machine", "cat /var/lib/kiln/vm-id"),
+/// What nodes of this machine have besides.
+const OF_A_NODE: [(&str, &str); 2] = [
     ("firmware's id", "cat /run/kiln-local/dmi/product_uuid"),
     ("kubelet's certificate", "sha256sum </var/lib/kubelet/pki/kubelet-client-current.pem"),
 ];
@@ -173,7 +166,7 @@ fn a_killed_run_is_resumed_and_clones_of_clones_join_by_themselves_with_the_dono
 fn assert_differ(stage: &Stage, nodes: &[&str]) {
     let mut seen: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for node in nodes {
-        for (what, line) in IDENTITY {
+        for (what, line) in IDENTITY.into_iter().chain(OF_A_NODE) {
             // Only the donor and those that come from it were given these.
             let none = *node == "nodes000001" && matches!(what, "iSCSI initiator" | "NVMe host id" | "ssh host key");
             if !none {

@@ -155,6 +155,14 @@ fn outside_of_a_world_no_machine_can_be_made_and_the_error_says_how_to_start_one
     let output = command.args(["local", "status", "--state"]).arg(state.path()).output().expect("kiln runs");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("kiln local run --state"), "{}", said(&output));
+
+    let nowhere = state.path().join("nowhere");
+    let mut command = Command::new(KILN);
+    let output = command.args(["local", "pool", "list", "--state"]).arg(&nowhere).output().expect("kiln runs");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let next = format!("kiln local run --state {} -- COMMAND", nowhere.display());
+    assert!(said(&output).contains(&next), "{}", said(&output));
+    assert!(!nowhere.exists(), "a question makes nothing");
 }
 
 #[test]
@@ -175,6 +183,7 @@ fn machines_outlive_who_switched_them_on_know_who_they_are_and_go_with_their_poo
         };
         for node in ["few000000", "few000001"] {
             assert_eq!(all[node]["on"], true);
+            assert_eq!(all[node]["image"], "/local/images/debian");
             assert_eq!(ask(node, "vmId"), text(&all[node], "vmId"));
             assert_eq!(shell(node, "cat /run/kiln-local/dmi/product_uuid"), text(&all[node], "vmId"));
             assert_eq!(ask(node, "osProfile/computerName"), node);
@@ -211,6 +220,16 @@ fn machines_outlive_who_switched_them_on_know_who_they_are_and_go_with_their_poo
         assert_eq!(ask("alone-1", "storageProfile/imageReference/id"), "/local/images/debian");
         kiln(&["local", "machine", "delete", "alone-1"]);
         assert_eq!(machines().keys().collect::<Vec<_>>(), ["few000000", "few000001"]);
+
+        // What was asked for wrongly is told apart from what went wrong.
+        for (name, image, problem) in
+            [("no-such", "bookworm", "no image `bookworm`"), ("with space", "debian", "`with space` is no")]
+        {
+            let mut wrong = Command::new(KILN);
+            let wrong = wrong.args(["local", "pool", "create", name, "--image", image]).output().expect("kiln runs");
+            assert_eq!(wrong.status.code(), Some(2), "{}", said(&wrong));
+            assert!(said(&wrong).contains(problem), "{}", said(&wrong));
+        }
 
         // A pool that is refused leaves the one of its name as it was told.
         let other = state.join("other");

@@ -40,7 +40,7 @@ pub enum WorldError {
         output: String,
     },
     /// There is no world of this state folder around us.
-    #[error("no world of `{}` is around this process; start one with `kiln local run --state {}`", state.display(), state.display())]
+    #[error("no world of `{}` is around this process; start one with `kiln local run --state {} -- COMMAND`", state.display(), state.display())]
     Outside {
         /// The state folder.
         state: PathBuf,

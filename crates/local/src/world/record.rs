@@ -46,7 +46,12 @@ pub(crate) fn run_folder(state: &Path) -> PathBuf {
 impl World {
     /// The world of a state folder, from the inside.
     pub fn around(state: &Path) -> Result<Self, WorldError> {
-        let state = fs::canonicalize(state).map_err(WorldError::file(state))?;
+        let state = match fs::canonicalize(state) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(WorldError::Outside { state: state.to_owned() });
+            }
+            found => found.map_err(WorldError::file(state))?,
+        };
         let path = run_folder(&state).join("world.json");
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(WorldError::Outside { state }),

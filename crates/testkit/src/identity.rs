@@ -1,0 +1,13 @@
+//! What no two machines may have in common.
+
+/// What tells one machine from another, and the shell line that reads it.
+pub const IDENTITY: [(&str, &str); 8] = [
+    ("machine id", "cat /etc/machine-id"),
+    ("machine id of dbus", "cat /var/lib/dbus/machine-id 2>/dev/null || cat /etc/machine-id"),
+    ("host name", "cat /etc/hostname"),
+    ("name in use", "hostname"),
+    ("ssh host key", "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key"),
+    ("iSCSI initiator", "cat /etc/iscsi/initiatorname.iscsi"),
+    ("NVMe host id", "cat /etc/nvme/hostid"),
+    ("recorded machine", "cat /var/lib/kiln/vm-id"),
+];
