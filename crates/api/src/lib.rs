@@ -6,6 +6,7 @@ pub mod changes;
 mod describe;
 mod effect;
 mod hub;
+pub mod media;
 pub mod reference;
 pub mod schema;
 pub mod secrets;

@@ -322,7 +322,7 @@ fn policy(spec: &Spec, checker: &mut Checker) {
     let from = &spec.credential_from;
     let path = "spec.credentialFrom";
     match from.kind {
-        CredentialKind::File => {
+        CredentialKind::File | CredentialKind::ProtectedSettings => {
             checker.when(!is_path(&from.name), format!("{path}.name"), format!("`{}` is no absolute path", from.name));
         }
         CredentialKind::SystemCredential => {
@@ -335,7 +335,14 @@ fn policy(spec: &Spec, checker: &mut Checker) {
                 "a kind of place is needed",
             );
         }
-        CredentialKind::ProtectedSettings | CredentialKind::AttestedIdentity | CredentialKind::ManagedIdentity => {}
+        CredentialKind::CustomData => {
+            checker.when(
+                !from.name.is_empty(),
+                format!("{path}.name"),
+                "custom data holds one credential, without a name",
+            );
+        }
+        CredentialKind::AttestedIdentity | CredentialKind::ManagedIdentity => {}
     }
     checker.unique("spec.health.gates", spec.health.gates.iter().map(|gate| &gate.name));
     for gate in &spec.health.gates {
@@ -431,6 +438,8 @@ mod tests {
             (json!({"units": [{"name": "x"}]}), "spec.units[x]"),
             (json!({"units": [{"name": "x.service", "dropIns": [{"name": "y"}]}]}), "spec.units[x.service].dropIns[y]"),
             (json!({"credentialFrom": {"kind": "file", "name": "x"}}), "spec.credentialFrom.name"),
+            (json!({"credentialFrom": {"kind": "protectedSettings"}}), "spec.credentialFrom.name"),
+            (json!({"credentialFrom": {"kind": "customData", "name": "x"}}), "spec.credentialFrom.name"),
             (json!({"credentialFrom": {"name": "x"}}), "spec.credentialFrom.kind"),
             (
                 json!({"health": {"gates": [{"name": "g", "kind": "httpOk", "target": "http://127.0.0.1.evil.example/"}]}}),

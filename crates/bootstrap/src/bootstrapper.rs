@@ -4,7 +4,7 @@ use kiln_contracts::{Secret, to_base64};
 
 use crate::derive::DeriveError;
 use crate::kind::{Place, Pointed};
-use crate::render;
+use crate::render::{self, Target};
 use crate::resolve::Resolved;
 
 /// What cannot be rendered.
@@ -95,6 +95,20 @@ impl Bootstrapper for AksVariables {
     fn custom_data(&self, inputs: &Resolved) -> Result<Secret, RenderError> {
         inputs.check()?;
         Ok(inputs.variables()?.custom_data()?)
+    }
+}
+
+/// By kiln's own document, with the token beside it: for images with kilnd.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kilnd;
+
+impl Bootstrapper for Kilnd {
+    fn name(&self) -> &'static str {
+        "kilnd"
+    }
+
+    fn custom_data(&self, inputs: &Resolved) -> Result<Secret, RenderError> {
+        render::render(inputs, Target::NodeConfigCustomData)
     }
 }
 

@@ -38,7 +38,7 @@ const WORDS: [(&str, &[&str]); 13] = [
     ("networkPlugin", &["azure", "none"]),
     ("networkPluginMode", &["overlay", ""]),
     ("networkDataplane", &["", "azure", "cilium"]),
-    ("credentialFrom", &["attestedIdentity", "protectedSettings", "managedIdentity"]),
+    ("credentialFrom", &["attestedIdentity", "customData", "managedIdentity"]),
     ("capacityType", &["on-demand", "spot"]),
     ("imageFamily", &["Ubuntu", "Ubuntu2204", "Ubuntu2404", "AzureLinux", "Gallery", "Prototype"]),
     ("fipsMode", &["FIPS", "Disabled"]),

@@ -21,7 +21,7 @@ pub mod review;
 pub mod sources;
 pub mod trust;
 
-pub use bootstrapper::{AksVariables, Bootstrapper, KubeadmJoin, RenderError};
+pub use bootstrapper::{AksVariables, Bootstrapper, Kilnd, KubeadmJoin, RenderError};
 pub use check::{Problem, Problems};
 pub use derive::DeriveError;
 pub use document::{BadDocument, Document};

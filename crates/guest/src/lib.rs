@@ -21,7 +21,7 @@ mod wait;
 mod wire;
 
 pub use credential::system_credential;
-pub use decode::{CONTENT_TYPE, DecodeError, decode};
+pub use decode::{DecodeError, Decoded, decode};
 pub use dmi::{BadVmId, VmId, vm_id};
 pub use endpoints::Endpoints;
 pub use error::GuestError;

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use kiln_node_plan::SecretBytes;
 use serde::{Deserialize, Serialize};
 
 use crate::credential::system_credential;
-use crate::decode::{DecodeError, decode};
+use crate::decode::{DecodeError, Decoded, decode};
 use crate::endpoints::Endpoints;
 use crate::error::GuestError;
 use crate::imds::Imds;
@@ -51,12 +52,20 @@ pub struct Looked {
 pub struct Found {
     /// Its JSON.
     pub document: Vec<u8>,
+    /// The credential beside it.
+    pub credential: Option<SecretBytes>,
     /// Where it was.
     pub source: Source,
     /// What was there before it.
     pub looked: Vec<Looked>,
     /// What the provisioning medium said besides, where there is one.
     pub ovf: Option<OvfEnv>,
+}
+
+impl Found {
+    fn of(Decoded { document, credential }: Decoded, source: Source, looked: Vec<Looked>, ovf: Option<OvfEnv>) -> Self {
+        Self { document, credential, source, looked, ovf }
+    }
 }
 
 /// There is no document anywhere.
@@ -87,17 +96,21 @@ fn told(looked: &[Looked]) -> String {
 /// asks for it.
 pub fn find(endpoints: &Endpoints, rules: Rules, wait: &dyn Wait, chance: u64) -> Result<Found, NotFound> {
     let mut looked = Vec::new();
-    if let Some(document) = credential(endpoints, &mut looked) {
-        return Ok(Found { document, source: Source::SystemCredential, looked, ovf: None });
+    if let Some(decoded) = credential(endpoints, &mut looked) {
+        return Ok(Found::of(decoded, Source::SystemCredential, looked, None));
     }
     let imds = Imds::new(&endpoints.imds, chance);
     let mut ovf = medium(endpoints, &imds, wait, &mut looked);
-    if let Some(document) = custom_data(ovf.as_ref(), &mut looked) {
-        return Ok(Found { document, source: Source::CustomData, looked, ovf });
+    if let Some(decoded) = custom_data(ovf.as_ref(), &mut looked) {
+        return Ok(Found::of(decoded, Source::CustomData, looked, ovf));
     }
     match imds.user_data(rules, wait) {
-        Ok(Some(bytes)) => match decode(&bytes) {
-            Ok(document) => return Ok(Found { document, source: Source::UserData, looked, ovf }),
+        // Every pod reads user data.
+        Ok(Some(bytes)) => match decode(&bytes).and_then(Decoded::public) {
+            Ok(document) => {
+                let decoded = Decoded { document, credential: None };
+                return Ok(Found::of(decoded, Source::UserData, looked, ovf));
+            }
             Err(error) => note(&mut looked, Source::UserData, &error),
         },
         Ok(None) => note(&mut looked, Source::UserData, &DecodeError::Empty),
@@ -109,8 +122,8 @@ pub fn find(endpoints: &Endpoints, rules: Rules, wait: &dyn Wait, chance: u64) -
             wait.sleep(LOOK);
             ovf = medium(endpoints, &imds, wait, &mut Vec::new());
         }
-        if let Some(document) = custom_data(ovf.as_ref(), &mut looked) {
-            return Ok(Found { document, source: Source::CustomData, looked, ovf });
+        if let Some(decoded) = custom_data(ovf.as_ref(), &mut looked) {
+            return Ok(Found::of(decoded, Source::CustomData, looked, ovf));
         }
     }
     Err(NotFound { looked })
@@ -126,7 +139,7 @@ fn note(looked: &mut Vec<Looked>, source: Source, found: &dyn std::error::Error)
     looked.push(Looked { source, found: text });
 }
 
-fn credential(endpoints: &Endpoints, looked: &mut Vec<Looked>) -> Option<Vec<u8>> {
+fn credential(endpoints: &Endpoints, looked: &mut Vec<Looked>) -> Option<Decoded> {
     match system_credential(endpoints, CREDENTIAL) {
         Ok(None) => None,
         Ok(Some(bytes)) => decode(bytes.expose()).map_err(|error| note(looked, Source::SystemCredential, &error)).ok(),
@@ -166,7 +179,7 @@ fn medium(endpoints: &Endpoints, imds: &Imds, wait: &dyn Wait, looked: &mut Vec<
     }
 }
 
-fn custom_data(ovf: Option<&OvfEnv>, looked: &mut Vec<Looked>) -> Option<Vec<u8>> {
+fn custom_data(ovf: Option<&OvfEnv>, looked: &mut Vec<Looked>) -> Option<Decoded> {
     let bytes = ovf?.custom_data.as_ref()?;
     decode(bytes.expose()).map_err(|error| note(looked, Source::CustomData, &error)).ok()
 }

@@ -7,7 +7,8 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 
 use common::{Host, Virtual};
-use kiln_guest::{CONTENT_TYPE, Imds, OvfEnv, Rules, VmId, decode};
+use kiln_api::media::NODE_CONFIG;
+use kiln_guest::{Decoded, Imds, OvfEnv, Rules, VmId, decode};
 
 /// xorshift: the same numbers in every run.
 struct Chance(u64);
@@ -55,7 +56,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     let document = br#"{"apiVersion":"kiln.dev/v1alpha1","kind":"NodeConfig","spec":{}}"#.to_vec();
     let message = format!(
-        "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"=b=\"\r\n\r\n--=b=\r\nContent-Type: {CONTENT_TYPE}\r\n\
+        "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"=b=\"\r\n\r\n--=b=\r\nContent-Type: {NODE_CONFIG}\r\n\
          Content-Transfer-Encoding: base64\r\nContent-Digest: sha-256=:x:\r\n\r\ne30=\r\n--=b=--\r\n"
     );
     vec![
@@ -74,7 +75,7 @@ fn decoding_ends_whatever_it_is_given() {
     let mut taken = 0;
     for _ in 0..10_000 {
         let bytes = chance.mutate(&seeds);
-        if let Ok(document) = decode(&bytes) {
+        if let Ok(Decoded { document, .. }) = decode(&bytes) {
             assert!(document.len() <= 1 << 20);
             assert_eq!(document.first(), Some(&b'{'));
             let _ = kiln_api::NodeConfig::parse(&document);

@@ -1,6 +1,7 @@
 //! What a start of the machine needs: at the first one the document is found and put in force; at later ones what was in force is, at
 //! once and without a network.
 
+use kiln_api::spec::CredentialKind;
 use kiln_guest::{NotFound, Rules, VmId};
 use kiln_host::{Durability, Generations, Lock, Placed, notify, priority};
 use kiln_node_plan::layout::{LOCK, READY, VM_ID};
@@ -114,7 +115,11 @@ fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBoot
         .map_err(|error| NotBooted::NotTaken { source_name: source.clone(), source: error })?;
     let mut state = State::default();
     let folder = offered.folder();
-    let way = node.journal.step("plan", || Way::to(node, left, &offered.config, &folder, Pace::FirstBoot))?;
+    let given = found.credential.clone();
+    if given.is_some() && offered.config.spec.credential_from.kind != CredentialKind::CustomData {
+        node.journal.warn("the credential beside the document is not used: `spec.credentialFrom` says another place");
+    }
+    let way = node.journal.step("plan", || Way::first(node, left, &offered.config, &folder, given))?;
     way.prepare(node, Pace::FirstBoot)?;
     state.tried(Generation {
         number: offered.config.metadata.generation,

@@ -159,7 +159,7 @@ pub fn config_check(file: &Path, output: Output) -> Ending {
         Err(problem) => vec![(String::new(), problem)],
         Ok(bytes) => match kiln_guest::decode(&bytes) {
             Err(error) => vec![(String::new(), chain(&error).join(": "))],
-            Ok(document) => match NodeConfig::parse(&document) {
+            Ok(decoded) => match NodeConfig::parse(&decoded.document) {
                 Ok(config) => return good(file, &config, output),
                 Err(ParseError::Invalid(invalid)) => {
                     invalid.0.into_iter().map(|violation| (violation.path, violation.reason)).collect()

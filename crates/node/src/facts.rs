@@ -8,6 +8,9 @@ use kiln_node_plan::{BadCredential, Credential, Facts, Image, SecretBytes};
 
 use crate::node::Node;
 
+/// How custom data is called where a file would have its path.
+const CUSTOM_DATA: &str = "custom data";
+
 /// What keeps the machine from being known.
 #[derive(Debug, thiserror::Error)]
 pub enum FactsError {
@@ -55,20 +58,29 @@ pub enum FactsError {
     Guest(#[from] kiln_guest::GuestError),
 }
 
-/// Looks at the machine. `from` says where the credential is that the node joins with; `kept` is the one that it was given before.
-pub fn gather(
-    node: &Node,
-    from: &CredentialFrom,
-    kept: Option<SecretBytes>,
-    first_boot: bool,
-) -> Result<Facts, FactsError> {
+/// What is held already of what a node joins with.
+#[derive(Debug)]
+pub enum Held {
+    /// At a first boot: the credential that came with the document. What is on the disk may be another machine's.
+    Given(Option<SecretBytes>),
+    /// Later: what the generation in force joined with.
+    Kept(Option<SecretBytes>),
+}
+
+/// Looks at the machine. `from` says where the credential is that the node joins with.
+pub fn gather(node: &Node, from: &CredentialFrom, held: Held) -> Result<Facts, FactsError> {
     let root = &node.root;
     let image = match root.read_if_there(IMAGE)? {
         Some(bytes) => serde_json::from_slice::<Image>(&bytes).map_err(FactsError::Image)?,
         None => Image::default(),
     };
     let joined = root.kind(CLIENT_CERTIFICATE)?.is_some();
-    let credential = match credential(root, &node.endpoints, from) {
+    let first_boot = matches!(held, Held::Given(_));
+    let (given, kept) = match held {
+        Held::Given(given) => (given, None),
+        Held::Kept(kept) => (None, kept),
+    };
+    let credential = match credential(root, &node.endpoints, from, given) {
         Ok(found) => found,
         // Who has joined, or still has what it is to join with, needs no other.
         Err(_) if joined || kept.is_some() => kept.and_then(|bytes| Credential::parse(&bytes).ok()),
@@ -86,16 +98,25 @@ pub fn gather(
     })
 }
 
-fn credential(root: &Root, endpoints: &Endpoints, from: &CredentialFrom) -> Result<Option<Credential>, FactsError> {
+fn credential(
+    root: &Root,
+    endpoints: &Endpoints,
+    from: &CredentialFrom,
+    given: Option<SecretBytes>,
+) -> Result<Option<Credential>, FactsError> {
+    let missing = |place: &str| FactsError::NoCredential { place: place.to_owned() };
     let bytes = match from.kind {
+        CredentialKind::CustomData => given.ok_or_else(|| missing(CUSTOM_DATA))?,
         CredentialKind::File | CredentialKind::ProtectedSettings => private_file(root, &from.name)?,
-        CredentialKind::SystemCredential => kiln_guest::system_credential(endpoints, &from.name)?
-            .ok_or_else(|| FactsError::NoCredential { place: from.name.clone() })?,
+        CredentialKind::SystemCredential => {
+            kiln_guest::system_credential(endpoints, &from.name)?.ok_or_else(|| missing(&from.name))?
+        }
         // A program on the node asks for it when the kubelet needs it.
         CredentialKind::Unset | CredentialKind::AttestedIdentity | CredentialKind::ManagedIdentity => return Ok(None),
     };
     let parsed = Credential::parse(&bytes);
-    parsed.map(Some).map_err(|source| FactsError::BadCredential { place: from.name.clone(), source })
+    let place = if from.name.is_empty() { CUSTOM_DATA } else { &from.name };
+    parsed.map(Some).map_err(|source| FactsError::BadCredential { place: place.to_owned(), source })
 }
 
 fn private_file(root: &Root, path: &str) -> Result<SecretBytes, FactsError> {
@@ -156,7 +177,7 @@ mod tests {
         std::fs::write(&path, "abcdef.0123456789abcdef\n").expect("written");
         let look = |mode| {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("mode");
-            gather(&node(folder.path()), &file(), None, true)
+            gather(&node(folder.path()), &file(), Held::Given(None))
         };
         let refused = look(0o644).expect_err("readable").to_string();
         assert!(refused.contains("0644") && !refused.contains("0123456789abcdef"), "{refused}");
@@ -173,7 +194,7 @@ mod tests {
         symlink("/real", folder.path().join("token")).expect("a link");
         let look = |mode| {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("mode");
-            gather(&node(folder.path()), &file(), None, true)
+            gather(&node(folder.path()), &file(), Held::Given(None))
         };
         let refused = look(0o644).expect_err("readable");
         assert!(matches!(refused, FactsError::Exposed { mode: 0o644, .. }), "{refused}");
@@ -196,7 +217,7 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("mode");
         chown(&path, Some(1234), None).expect("given away");
         symlink("real", folder.path().join("token")).expect("a link");
-        let refused = gather(&node(folder.path()), &file(), None, true).expect_err("of another");
+        let refused = gather(&node(folder.path()), &file(), Held::Given(None)).expect_err("of another");
         assert!(matches!(refused, FactsError::Foreign { uid: 1234, .. }), "{refused}");
         assert!(!refused.to_string().contains("0123456789abcdef"), "{refused}");
     }
@@ -204,14 +225,32 @@ mod tests {
     #[test]
     fn who_has_joined_or_still_has_a_credential_needs_no_other() {
         let folder = tempfile::tempdir().expect("a folder");
-        let missing = gather(&node(folder.path()), &file(), None, true).expect_err("none");
+        let missing = gather(&node(folder.path()), &file(), Held::Given(None)).expect_err("none");
         assert!(matches!(missing, FactsError::NoCredential { .. }), "{missing}");
         let kept = SecretBytes::new("abcdef.0123456789abcdef");
-        let facts = gather(&node(folder.path()), &file(), Some(kept), false).expect("kept");
+        let facts = gather(&node(folder.path()), &file(), Held::Kept(Some(kept))).expect("kept");
         assert_eq!(facts.credential.map(|credential| credential.kind()), Some("token"));
         std::fs::create_dir_all(folder.path().join("var/lib/kubelet/pki")).expect("folder");
         std::fs::write(folder.path().join(&CLIENT_CERTIFICATE[1..]), "pem").expect("written");
-        let facts = gather(&node(folder.path()), &file(), None, false).expect("joined");
+        let facts = gather(&node(folder.path()), &file(), Held::Kept(None)).expect("joined");
         assert!(facts.joined && facts.credential.is_none());
+    }
+
+    #[test]
+    fn a_credential_that_came_with_the_document_counts_only_where_the_document_says_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let node = node(folder.path());
+        let token = || Some(SecretBytes::new("abcdef.0123456789abcdef"));
+        let custom_data = CredentialFrom { kind: CredentialKind::CustomData, ..CredentialFrom::default() };
+        let facts = gather(&node, &custom_data, Held::Given(token())).expect("given");
+        assert_eq!(facts.credential.map(|credential| credential.kind()), Some("token"));
+        let missing = gather(&node, &custom_data, Held::Given(None)).expect_err("none").to_string();
+        assert!(missing.contains("`custom data`"), "{missing}");
+        let garbage = gather(&node, &custom_data, Held::Given(Some(SecretBytes::new("hunter2 hunter2"))));
+        let garbage = garbage.expect_err("no credential").to_string();
+        assert!(garbage.contains("`custom data`") && !garbage.contains("hunter2"), "{garbage}");
+        assert!(gather(&node, &file(), Held::Given(token())).is_err(), "the document says a file");
+        let facts = gather(&node, &custom_data, Held::Kept(token())).expect("kept from the first boot");
+        assert_eq!(facts.credential.map(|credential| credential.kind()), Some("token"));
     }
 }

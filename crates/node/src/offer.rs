@@ -38,7 +38,7 @@ pub enum NotTaken {
 impl Offered {
     /// Takes a document out of its wrapping, reads and checks it.
     pub fn read(root: &Root, bytes: &[u8], source: &str) -> Result<Self, NotTaken> {
-        let document = kiln_guest::decode(bytes)?;
+        let document = kiln_guest::decode(bytes)?.public()?;
         let config = NodeConfig::parse(&document)?;
         let keys = Keys::read(&root.path().join(KEYS.trim_start_matches('/')))?;
         let signed_by = keys.check(&config)?;

@@ -7,7 +7,7 @@ use kiln_host::Generations;
 use kiln_node_plan::layout::{CREDENTIAL, DOCUMENT, MANIFEST};
 use kiln_node_plan::{Block, Desired, Manifest, Plan, SecretBytes, State, Step, Unfit};
 
-use crate::facts::{self, FactsError};
+use crate::facts::{self, FactsError, Held};
 use crate::node::Node;
 use crate::observe::observe;
 use crate::store;
@@ -55,18 +55,43 @@ pub enum Pace {
 }
 
 impl Way {
-    /// The way to a document in a folder of this name.
+    /// The way to the document of a first boot, and with what it is to join where that came with it.
+    pub fn first(
+        node: &Node,
+        left: &State,
+        wanted: &NodeConfig,
+        folder: &str,
+        given: Option<SecretBytes>,
+    ) -> Result<Self, NoWay> {
+        Self::with(node, left, wanted, folder, Pace::FirstBoot, given)
+    }
+
+    /// The way to a document in a folder of this name, for a node that has had one before.
     pub fn to(node: &Node, state: &State, wanted: &NodeConfig, folder: &str, pace: Pace) -> Result<Self, NoWay> {
+        Self::with(node, state, wanted, folder, pace, None)
+    }
+
+    fn with(
+        node: &Node,
+        state: &State,
+        wanted: &NodeConfig,
+        folder: &str,
+        pace: Pace,
+        given: Option<SecretBytes>,
+    ) -> Result<Self, NoWay> {
         let root = &node.root;
         let link = Generations::of(root).current()?;
         let manifest = remembered(node, state, link.as_deref())?;
-        let kept = match &link {
-            Some(name) => root.read_if_there(&format!("{}/{CREDENTIAL}", Generations::folder(name)))?,
-            None => None,
+        let held = match &link {
+            // A clone has no business with what its donor joined with.
+            _ if pace == Pace::FirstBoot => Held::Given(given),
+            Some(name) => {
+                let kept = root.read_if_there(&format!("{}/{CREDENTIAL}", Generations::folder(name)))?;
+                Held::Kept(kept.map(SecretBytes::new))
+            }
+            None => Held::Kept(None),
         };
-        // A clone has no business with what its donor joined with; its own is where its document says.
-        let kept = kept.filter(|_| pace != Pace::FirstBoot).map(SecretBytes::new);
-        let facts = facts::gather(node, &wanted.spec.credential_from, kept, pace == Pace::FirstBoot)?;
+        let facts = facts::gather(node, &wanted.spec.credential_from, held)?;
         let desired = Desired::of(wanted, &facts)?;
         let in_force = match &link {
             Some(name) => store::document_or(root, name, wanted, desired.text(DOCUMENT))?,

@@ -9,6 +9,10 @@ cases! {
     check:
     boot_again_with_the_old_medium = "boot-again-with-the-old-medium",
     boot_again_without_network = "boot-again-without-network",
+    boot_credential_in_custom_data = "boot-credential-in-custom-data",
+    boot_credential_in_user_data = "boot-credential-in-user-data",
+    boot_credential_not_in_custom_data = "boot-credential-not-in-custom-data",
+    boot_credential_that_nobody_asks_for = "boot-credential-that-nobody-asks-for",
     boot_custom_data = "boot-custom-data",
     boot_custom_data_base64 = "boot-custom-data-base64",
     boot_custom_data_gzip = "boot-custom-data-gzip",

@@ -69,7 +69,7 @@ fn medium(root: &Path, document: &str) {
     let data = format!(
         "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"b\"\n\n--b\nContent-Type: text/x-shellscript\n\n\
          #!/bin/sh\nlogin {SCRIPT}\n--b\nContent-Type: {}\n\n{document}\n--b--\n",
-        kiln_guest::CONTENT_TYPE
+        kiln_api::media::NODE_CONFIG
     );
     let xml = format!(
         "<Environment><ProvisioningSection><LinuxProvisioningConfigurationSet><HostName>node-7</HostName>\

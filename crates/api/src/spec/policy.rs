@@ -8,7 +8,7 @@ document! {
     pub struct CredentialFrom {
         /// The kind of place.
         kind: CredentialKind = None,
-        /// The file, the name of the system credential, or the client id of the identity.
+        /// The file, the name of the system credential, or the client id of the identity. Custom data needs none.
         name: String = None,
         /// The service that answers, for kinds that ask one.
         endpoint: String = None,
@@ -18,11 +18,13 @@ document! {
 choice! {
     /// A place that holds a credential.
     pub enum CredentialKind {
+        /// The custom data of the machine, beside the document: a part of its own, which no pod reads.
+        CustomData = "customData",
         /// A file on the node that only root reads.
         File = "file",
         /// A credential that systemd hands over.
         SystemCredential = "systemCredential",
-        /// The protected settings of an extension of the machine.
+        /// The file that an extension of the machine wrote its protected settings to.
         ProtectedSettings = "protectedSettings",
         /// The identity of the machine, attested by its host.
         AttestedIdentity = "attestedIdentity",

@@ -101,11 +101,11 @@ const INPUTS: &[Row] = &[
     ),
     row(
         "credentialFrom",
-        "Where a node finds its credential itself: `attestedIdentity`, `protectedSettings`, `managedIdentity`.",
+        "Where a node finds its credential itself: `attestedIdentity`, `customData`, `managedIdentity`.",
         Text,
         SETTINGS,
         &[],
-        "\"protectedSettings\"",
+        "\"customData\"",
         Config("spec.credentialFrom"),
     ),
     row(

@@ -159,7 +159,7 @@ fn credential_from(config: &Configuration) -> CredentialFrom {
     let kind = match config.bootstrapping_config.clone().unwrap_or_default().bootstrapping_auth_method {
         BootstrappingAuthMethod::SecureTlsBootstrapping => CredentialKind::AttestedIdentity,
         BootstrappingAuthMethod::AzureMsi | BootstrappingAuthMethod::ArcMsi => CredentialKind::ManagedIdentity,
-        _ => CredentialKind::ProtectedSettings,
+        _ => CredentialKind::CustomData,
     };
     CredentialFrom { kind, ..CredentialFrom::default() }
 }

@@ -6,7 +6,7 @@ use kiln_contracts::anc::{Configuration, Host};
 use kiln_contracts::nbv::Inputs;
 use kiln_contracts::{Secret, cloud_config};
 
-use super::{Target, aks_node_config_from_values, environment, node_config_from_aks, render};
+use super::{Target, aks_node_config_from_values, environment, node_config_from_aks, node_config_message, render};
 use crate::bootstrapper::RenderError;
 use crate::derive::DeriveError;
 use crate::resolve::Resolved;
@@ -54,6 +54,7 @@ fn values(inputs: &Inputs, target: Target) -> Result<Secret, RenderError> {
         Target::NodeConfig => {
             Secret::new(node_config_from_aks(&aks_node_config_from_values(inputs)?, 1)?.to_json() + "\n")
         }
+        Target::NodeConfigCustomData => from_aks_message(&aks_node_config_from_values(inputs)?)?,
         Target::NbvScript => variables.script()?,
         Target::AksNodeConfig => written(&aks_node_config_from_values(inputs)?),
         Target::Env => environment(&variables.environment()),
@@ -71,6 +72,7 @@ fn node_controller(config: &Configuration, host: &Host, target: Target) -> Resul
     let refused = |instead| RenderError::Target { target: target.as_str(), from: "an AKSNodeConfig", instead };
     Ok(match target {
         Target::NodeConfig => Secret::new(node_config_from_aks(config, 1)?.to_json() + "\n"),
+        Target::NodeConfigCustomData => from_aks_message(config)?,
         Target::AksNodeConfig => written(config),
         Target::Env => environment(&config.environment(host)),
         // The script has no place for two thirds of what the document can say.
@@ -80,6 +82,11 @@ fn node_controller(config: &Configuration, host: &Host, target: Target) -> Resul
         }
         Target::Kubeadm | Target::Record => return Err(refused(NEEDS_LAYERS)),
     })
+}
+
+fn from_aks_message(config: &Configuration) -> Result<Secret, RenderError> {
+    let token = config.bootstrapping_config.as_ref().and_then(|join| join.tls_bootstrapping_token.clone());
+    node_config_message(&node_config_from_aks(config, 1)?, &token.unwrap_or_default())
 }
 
 fn written(config: &Configuration) -> Secret {

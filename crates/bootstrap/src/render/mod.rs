@@ -5,6 +5,7 @@ mod from_aks;
 mod kubeadm;
 mod material;
 mod node_config;
+mod node_config_message;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ pub use from_aks::node_config_from_aks;
 pub use kubeadm::kubeadm_cloud_config;
 pub use material::Material;
 pub use node_config::node_config;
+use node_config_message::node_config_message;
 
 use crate::bootstrapper::RenderError;
 use crate::drift::Record;
@@ -25,6 +27,8 @@ use crate::resolve::Resolved;
 pub enum Target {
     /// kiln's own document. It holds no secret.
     NodeConfig,
+    /// kiln's own document as custom data, with the token beside it.
+    NodeConfigCustomData,
     /// The script of the Node Bootstrapping Variables.
     NbvScript,
     /// The configuration of AKS's node controller.
@@ -43,8 +47,9 @@ pub enum Target {
 
 impl Target {
     /// All targets.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NodeConfig,
+        Self::NodeConfigCustomData,
         Self::NbvScript,
         Self::AksNodeConfig,
         Self::Env,
@@ -58,6 +63,7 @@ impl Target {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NodeConfig => "node-config",
+            Self::NodeConfigCustomData => "node-config-custom-data",
             Self::NbvScript => "nbv-script",
             Self::AksNodeConfig => "aks-node-config",
             Self::Env => "env",
@@ -66,6 +72,16 @@ impl Target {
             Self::Kubeadm => "kubeadm",
             Self::Record => "record",
         }
+    }
+
+    /// Whether what is rendered is custom data as Azure takes it, on one line.
+    pub fn is_base64(self) -> bool {
+        matches!(self, Self::NodeConfigCustomData | Self::CustomData | Self::AksNodeConfigCustomData)
+    }
+
+    /// Whether what is rendered is no JSON.
+    pub fn is_text(self) -> bool {
+        self.is_base64() || matches!(self, Self::NbvScript | Self::Kubeadm)
     }
 
     /// Whether what is rendered may hold secrets, and so must not be stored where others read.
@@ -79,6 +95,9 @@ pub fn render(inputs: &Resolved, target: Target) -> Result<Secret, RenderError> 
     inputs.check()?;
     Ok(match target {
         Target::NodeConfig => Secret::new(node_config(inputs, 1)?.to_json() + "\n"),
+        Target::NodeConfigCustomData => {
+            node_config_message(&node_config(inputs, 1)?, &Secret::new(inputs.text("bootstrapToken")))?
+        }
         Target::NbvScript => inputs.variables()?.script()?,
         Target::AksNodeConfig => Secret::new(aks_node_config(inputs)?.to_json().expose().to_owned() + "\n"),
         Target::Env => environment(&inputs.variables()?.environment()),

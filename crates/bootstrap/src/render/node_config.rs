@@ -256,10 +256,10 @@ fn credential_from(inputs: &Resolved) -> Result<CredentialFrom, RenderError> {
     let word = inputs.text("credentialFrom");
     let kind = match word {
         "attestedIdentity" => CredentialKind::AttestedIdentity,
-        "protectedSettings" => CredentialKind::ProtectedSettings,
+        "customData" => CredentialKind::CustomData,
         "managedIdentity" => CredentialKind::ManagedIdentity,
         other => {
-            let known = "attestedIdentity, protectedSettings, managedIdentity";
+            let known = "attestedIdentity, customData, managedIdentity";
             return Err(DeriveError::Word { field: "credentialFrom", word: other.to_owned(), known }.into());
         }
     };

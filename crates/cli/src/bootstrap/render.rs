@@ -20,6 +20,8 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "Examples:
   kiln bootstrap render --settings settings.yaml --node-pool pool.yaml --node-class class.yaml --to node-config
       kiln's own document; it holds no secret and may go into user data.
+  kiln bootstrap render --settings settings.yaml --node-class class.yaml --to node-config-custom-data -o custom-data.b64
+      The same for a first boot: custom data, in which kilnd finds the document and the token to join with.
   kiln bootstrap render --settings settings.yaml --node-class class.yaml --to custom-data -o custom-data.b64
       Custom data holds the token: the file is closed to everybody else.
   kiln bootstrap render --values values.json --to env --output json
@@ -62,6 +64,8 @@ pub(super) struct Render {
 enum To {
     /// kiln's own document; no secret in it
     NodeConfig,
+    /// kiln's own document as custom data, base64, with the token beside it
+    NodeConfigCustomData,
     /// The script of the Node Bootstrapping Variables
     NbvScript,
     /// The configuration of AKS's node controller
@@ -82,6 +86,7 @@ impl From<To> for Target {
     fn from(to: To) -> Self {
         match to {
             To::NodeConfig => Self::NodeConfig,
+            To::NodeConfigCustomData => Self::NodeConfigCustomData,
             To::NbvScript => Self::NbvScript,
             To::AksNodeConfig => Self::AksNodeConfig,
             To::Env => Self::Env,
@@ -107,12 +112,10 @@ pub(super) fn run(arguments: &Render, form: Output, now: &dyn Fn() -> Timestamp)
         _ => material.render(target).map_err(|error| failure(&error))?,
     };
     let content = match (target, form) {
-        (Target::NbvScript | Target::CustomData | Target::AksNodeConfigCustomData | Target::Kubeadm, Output::Json) => {
+        (target, Output::Json) if target.is_text() => {
             Secret::new(format!("{}\n", json!({"target": target.as_str(), "content": rendered.expose()})))
         }
-        (Target::CustomData | Target::AksNodeConfigCustomData, Output::Text) => {
-            Secret::new(format!("{}\n", rendered.expose()))
-        }
+        (target, Output::Text) if target.is_base64() => Secret::new(format!("{}\n", rendered.expose())),
         _ => rendered,
     };
     emit::emit(&content, arguments.out.as_deref())

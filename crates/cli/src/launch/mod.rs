@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use kiln_azure::login::Environment;
-use kiln_bootstrap::{AksVariables, Bootstrapper, KubeadmJoin};
+use kiln_bootstrap::{AksVariables, Bootstrapper, Kilnd, KubeadmJoin};
 use kiln_cloud::MachineName;
 use kiln_prototype::ready_time::Span;
 use tokio::time::Instant;
@@ -62,6 +62,8 @@ enum Start {
     /// By the Node Bootstrapping Variables: images of AKS
     #[default]
     AksVariables,
+    /// By kiln's own document: images with kilnd
+    Kilnd,
     /// By `kubeadm join`: any image with kubeadm
     KubeadmJoin,
 }
@@ -70,6 +72,7 @@ impl Start {
     fn bootstrapper(self) -> &'static dyn Bootstrapper {
         match self {
             Self::AksVariables => &AksVariables,
+            Self::Kilnd => &Kilnd,
             Self::KubeadmJoin => &KubeadmJoin,
         }
     }

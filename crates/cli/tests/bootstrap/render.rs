@@ -7,8 +7,9 @@ use kiln_contracts::from_base64;
 
 use crate::fixture::{Folder, SOURCES, TOKEN, golden};
 
-const TARGETS: [&str; 8] = [
+const TARGETS: [&str; 9] = [
     "node-config",
+    "node-config-custom-data",
     "nbv-script",
     "aks-node-config",
     "env",
@@ -52,6 +53,34 @@ fn custom_data_is_the_script_in_base64() {
     assert_eq!(from_base64(data.trim()).expect("base64"), script.as_bytes());
     let json = folder.with_sources(&["render", "--to", "custom-data", "--output", "json"]).success().json();
     assert_eq!((json["target"].as_str(), json["content"].as_str()), (Some("custom-data"), Some(data.trim())));
+}
+
+#[test]
+fn custom_data_of_kilns_own_document_has_the_token_beside_it_and_never_in_it() {
+    let folder = Folder::new();
+    let document = folder.with_sources(&["render", "--to", "node-config"]).success().stdout;
+    assert!(!document.contains(TOKEN));
+    let render = ["render", "--to", "node-config-custom-data"];
+    let data = folder.with_sources(&render).success().stdout;
+    let message = String::from_utf8(from_base64(data.trim()).expect("base64")).expect("text");
+    let parts: Vec<&str> = message.split("--==kiln=custom=data=boundary==").skip(1).collect();
+    let [first, second, "--\n"] = parts[..] else { panic!("{} parts", parts.len()) };
+    let (head, body) = first.split_once("\n\n").expect("a head");
+    assert_eq!(
+        (head.trim(), body),
+        ("Content-Type: application/vnd.kiln.node-config+json; charset=\"utf-8\"", &*document)
+    );
+    let (head, body) = second.split_once("\n\n").expect("a head");
+    assert_eq!((head.trim(), body.trim()), ("Content-Type: application/vnd.kiln.credential; charset=\"utf-8\"", TOKEN));
+
+    // Who joins otherwise needs no token, and gets none.
+    let identity = [&render[..], &["--set", "credentialFrom=managedIdentity"]].concat();
+    let message = from_base64(folder.with_sources(&identity).success().stdout.trim()).expect("base64");
+    let message = String::from_utf8(message).expect("text");
+    assert!(!message.contains(TOKEN) && !message.contains("vnd.kiln.credential"));
+    folder.replace("settings.yaml", &format!("bootstrapToken: {TOKEN}\n"), "");
+    let without = folder.with_sources(&render);
+    assert!(without.code == Some(2) && without.stderr.contains("bootstrapToken"), "{without}");
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn holds_a_secret(text: &str) -> bool {
 
 #[test]
 fn a_secret_reaches_a_machine_in_its_custom_data_alone_and_it_is_given_no_user_data() {
-    for bootstrapper in ["aks-variables", "kubeadm-join"] {
+    for bootstrapper in ["aks-variables", "kilnd", "kubeadm-join"] {
         let world = World::new(&format!("{IMAGES}pools: []\n"));
         let planted = ["CustomSearchRealmPassword", "HTTPProxyURLs", "HTTPSProxyURLs"]
             .map(|field| format!("{field}: http://me:{PLANTED}-{field}@proxy.example:3128\n"));

@@ -4,10 +4,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use super::{DecodeError, unbase64};
+use kiln_api::media::{CREDENTIAL, NODE_CONFIG};
+use kiln_node_plan::SecretBytes;
 
-/// The type of a part that holds a `NodeConfig`.
-pub const CONTENT_TYPE: &str = "application/vnd.kiln.node-config+json";
+use super::{DecodeError, unbase64};
 
 /// More parts than any custom data has.
 const PARTS: usize = 64;
@@ -22,23 +22,35 @@ pub(super) fn is_message(bytes: &[u8]) -> bool {
     starts("MIME-Version:") || starts("Content-Type:")
 }
 
-/// The content of the one part that is ours.
-pub(super) fn document(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
-    let mut found = Vec::new();
-    collect(bytes, 0, &mut found)?;
-    match found.len() {
+/// The parts that are ours.
+#[derive(Default)]
+struct Ours {
+    documents: Vec<Vec<u8>>,
+    credentials: Vec<SecretBytes>,
+}
+
+/// The one document, and the credential beside it where there is one.
+pub(super) fn read(bytes: &[u8]) -> Result<(Vec<u8>, Option<SecretBytes>), DecodeError> {
+    let mut ours = Ours::default();
+    collect(bytes, 0, &mut ours)?;
+    if ours.credentials.len() > 1 {
+        return Err(DecodeError::Ambiguous { count: ours.credentials.len(), kind: CREDENTIAL });
+    }
+    match ours.documents.len() {
         0 => Err(DecodeError::Foreign),
-        1 => Ok(found.remove(0)),
-        several => Err(DecodeError::Ambiguous(several)),
+        1 => Ok((ours.documents.remove(0), ours.credentials.pop())),
+        count => Err(DecodeError::Ambiguous { count, kind: NODE_CONFIG }),
     }
 }
 
-fn collect(entity: &[u8], depth: usize, found: &mut Vec<Vec<u8>>) -> Result<(), DecodeError> {
+fn collect(entity: &[u8], depth: usize, found: &mut Ours) -> Result<(), DecodeError> {
     let (headers, body) = split(entity)?;
     let kind = header(&headers, "content-type").unwrap_or("text/plain");
     let name = kind.split(';').next().unwrap_or_default().trim();
-    if name.eq_ignore_ascii_case(CONTENT_TYPE) {
-        found.push(content(&headers, body)?);
+    if name.eq_ignore_ascii_case(NODE_CONFIG) {
+        found.documents.push(content(&headers, body)?);
+    } else if name.eq_ignore_ascii_case(CREDENTIAL) {
+        found.credentials.push(SecretBytes::new(content(&headers, body)?));
     } else if name.len() >= 10 && name[..10].eq_ignore_ascii_case("multipart/") {
         if depth == DEPTH {
             return Err(DecodeError::TooDeep);
@@ -152,8 +164,12 @@ fn parameter(header: &str, name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn document(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        read(bytes).map(|(document, _)| document)
+    }
+
     fn part(body: &str) -> String {
-        format!("--b\r\nContent-Type: {CONTENT_TYPE}; charset=\"utf-8\"\r\n\r\n{body}\r\n")
+        format!("--b\r\nContent-Type: {NODE_CONFIG}; charset=\"utf-8\"\r\n\r\n{body}\r\n")
     }
 
     fn message(parts: &[String]) -> String {
@@ -172,8 +188,24 @@ mod tests {
 
     #[test]
     fn two_of_ours_are_refused_and_none_is_somebody_elses() {
-        assert_eq!(document(message(&[part("{}"), part("{}")]).as_bytes()), Err(DecodeError::Ambiguous(2)));
+        assert_eq!(
+            document(message(&[part("{}"), part("{}")]).as_bytes()),
+            Err(DecodeError::Ambiguous { count: 2, kind: NODE_CONFIG })
+        );
         assert_eq!(document(message(&[]).as_bytes()), Err(DecodeError::Foreign));
+    }
+
+    #[test]
+    fn a_credential_beside_the_document_is_found_and_two_are_refused() {
+        let credential = part("abcdef.0123456789abcdef").replace(NODE_CONFIG, CREDENTIAL);
+        let both = message(&[credential.clone(), part("{}")]);
+        let (document, found) = read(both.as_bytes()).expect("both");
+        assert_eq!(document, b"{}");
+        assert_eq!(found.expect("a credential").expose(), b"abcdef.0123456789abcdef");
+        assert_eq!(read(message(&[part("{}")]).as_bytes()), Ok((b"{}".to_vec(), None)));
+        let two = message(&[credential.clone(), credential.clone(), part("{}")]);
+        assert_eq!(read(two.as_bytes()), Err(DecodeError::Ambiguous { count: 2, kind: CREDENTIAL }));
+        assert_eq!(read(message(&[credential]).as_bytes()), Err(DecodeError::Foreign), "no document is beside it");
     }
 
     #[test]

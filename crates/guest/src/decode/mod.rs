@@ -7,7 +7,8 @@ use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
-pub use mime::CONTENT_TYPE;
+use kiln_api::media::NODE_CONFIG;
+use kiln_node_plan::SecretBytes;
 
 /// Azure takes 64 KiB before base64, which are 88 KiB after; a little air for line breaks.
 const ENCODED: usize = 96 << 10;
@@ -29,7 +30,7 @@ pub enum DecodeError {
     #[error("it is empty")]
     Empty,
     /// It is somebody else's: a script, a cloud-config, a message without our part.
-    #[error("it holds no NodeConfig: neither JSON nor a part of the type `{CONTENT_TYPE}`")]
+    #[error("it holds no NodeConfig: neither JSON nor a part of the type `{NODE_CONFIG}`")]
     Foreign,
     /// It is too long before anything is unwrapped.
     #[error("it has {size} bytes, at most {ENCODED} are read")]
@@ -49,9 +50,17 @@ pub enum DecodeError {
     /// Its message is no message.
     #[error("its MIME message is broken: {0}")]
     Mime(&'static str),
-    /// It holds two documents, and nothing says which one counts.
-    #[error("it holds {0} parts of the type `{CONTENT_TYPE}`, and nothing says which one counts")]
-    Ambiguous(usize),
+    /// It holds two documents or credentials, and nothing says which one counts.
+    #[error("it holds {count} parts of the type `{kind}`, and nothing says which one counts")]
+    Ambiguous {
+        /// How many.
+        count: usize,
+        /// Of which type.
+        kind: &'static str,
+    },
+    /// It holds a credential, and others read it.
+    #[error("it holds a credential: only custom data may, which no pod reads; renew the credential and put it there")]
+    Credential,
     /// Its checksum is another one.
     #[error("the part's checksum is sha-256 {found}, its header says {said}")]
     Digest {
@@ -62,24 +71,44 @@ pub enum DecodeError {
     },
 }
 
-/// The document's JSON.
-pub fn decode(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+/// What was unwrapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// The document's JSON.
+    pub document: Vec<u8>,
+    /// The credential beside it.
+    pub credential: Option<SecretBytes>,
+}
+
+impl Decoded {
+    /// The document of bytes that others may read, so that no credential may be beside it.
+    pub fn public(self) -> Result<Vec<u8>, DecodeError> {
+        if self.credential.is_some() { Err(DecodeError::Credential) } else { Ok(self.document) }
+    }
+}
+
+/// Unwraps a document.
+pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     if bytes.len() > ENCODED {
         return Err(DecodeError::TooLong { size: bytes.len() });
     }
     let mut held = bytes.to_vec();
+    let mut credential = None;
     for _ in 0..=WRAPPINGS {
         let inner = plain(&held);
         if inner.is_empty() {
             return Err(DecodeError::Empty);
         }
         if inner[0] == b'{' {
-            return Ok(inner.to_vec());
+            return Ok(Decoded { document: inner.to_vec(), credential });
         }
         held = if inner.starts_with(&gzip::MAGIC) {
             gzip::inflate(inner)?
         } else if mime::is_message(inner) {
-            mime::document(inner)?
+            let (document, beside) = mime::read(inner)?;
+            // A message in a part of a message: the outermost word counts.
+            credential = credential.or(beside);
+            document
         } else {
             unbase64(inner).ok_or(DecodeError::Foreign)?
         };
@@ -107,6 +136,11 @@ mod tests {
     use super::gzip::tests::deflate;
     use super::*;
 
+    /// The document alone.
+    fn decode(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        super::decode(bytes)?.public()
+    }
+
     const DOCUMENT: &[u8] = br#"{"apiVersion":"kiln.dev/v1alpha1"}"#;
 
     fn encode(bytes: &[u8]) -> Vec<u8> {
@@ -115,7 +149,7 @@ mod tests {
 
     fn message(body: &[u8], headers: &str) -> Vec<u8> {
         let mut out = b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"==b==\"\n\n--==b==\nContent-Type: text/cloud-config\n\n#cloud-config\n".to_vec();
-        out.extend_from_slice(format!("--==b==\nContent-Type: {CONTENT_TYPE}\n{headers}\n").as_bytes());
+        out.extend_from_slice(format!("--==b==\nContent-Type: {NODE_CONFIG}\n{headers}\n").as_bytes());
         out.extend_from_slice(body);
         out.extend_from_slice(b"\n--==b==--\n");
         out
