@@ -84,7 +84,7 @@ pub fn judge(boot: &Boot, limits: &[Limit]) -> Vec<Judged> {
             What::Start(unit) => {
                 boot.started(unit.as_str()).and_then(|unit| unit.activating).map(|at| at - boot.userspace())
             }
-            What::Time(unit) => boot.started(unit.as_str()).map(crate::model::Unit::time),
+            What::Time(unit) => boot.started(unit.as_str()).and_then(crate::model::Unit::took),
         };
         Judged { limit: limit.clone(), took, kept: took.is_some_and(|took| took < limit.limit) }
     });
@@ -103,6 +103,21 @@ mod tests {
         assert_eq!(judged.iter().map(|one| one.kept).collect::<Vec<_>>(), [true, false, true, false]);
         assert_eq!(judged[1].took, Some(Usec(1_500_000)));
         assert_eq!(judged[3].took, None);
+    }
+
+    #[test]
+    fn a_unit_of_which_an_end_is_missing_or_that_still_starts_keeps_no_limit_of_its_time() {
+        let limits = parse("docker.service time < 4s").unwrap();
+        let judged = |ends: &str| {
+            let text = format!(
+                "UserspaceTimestampMonotonic=10\n\nId=docker.service\nInactiveExitTimestampMonotonic=20\n{ends}"
+            );
+            let one = judge(&crate::capture::parse(&text).unwrap(), &limits).remove(0);
+            (one.took, one.kept)
+        };
+        assert_eq!(judged(""), (None, false));
+        assert_eq!(judged("ActiveEnterTimestampMonotonic=0\nInactiveEnterTimestampMonotonic=0\n"), (None, false));
+        assert_eq!(judged("ActiveEnterTimestampMonotonic=50\n"), (Some(Usec(30)), true));
     }
 
     #[test]

@@ -75,14 +75,48 @@ pub fn time(boot: &Boot) -> Result<String, NotFinished> {
         let _ = write!(text, "= {} ", firmware.unwrap_or_default() + finish);
     }
     text.push('\n');
-    let target = boot.id("default.target");
-    if let Some(unit) = boot.unit(target) {
-        let activated = unit.activated.unwrap_or_default();
-        let _ = if activated >= userspace && activated > Usec::ZERO {
-            writeln!(text, "{target} reached after {} in userspace.", activated - userspace)
-        } else {
-            writeln!(text, "{target} was never reached.")
-        };
-    }
+    let _ = match boot.unit(boot.goal()).map(|unit| (boot.goal(), unit.activated)) {
+        None => writeln!(text, "could not find default.target."),
+        Some((goal, None)) => writeln!(text, "Could not get time to reach {goal}."),
+        Some((goal, Some(at))) if at >= userspace && at > Usec::ZERO => {
+            writeln!(text, "{goal} reached after {} in userspace.", at - userspace)
+        }
+        Some((goal, Some(_))) => writeln!(text, "{goal} was never reached."),
+    };
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Firmware and loader before the kernel, then its initial RAM disk; the goal as given.
+    fn printed(goal: &str) -> String {
+        let manager = "FirmwareTimestampMonotonic=5250000\nLoaderTimestampMonotonic=2000000\n\
+                       InitRDTimestampMonotonic=1125000\nUserspaceTimestampMonotonic=3000000\n\
+                       FinishTimestampMonotonic=10500000\n";
+        time(&crate::capture::parse(&format!("{manager}\n{goal}")).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_phase_that_a_machine_has_is_printed() {
+        let text = printed(
+            "Id=multi-user.target\nNames=multi-user.target default.target\nActiveEnterTimestampMonotonic=9000000\n",
+        );
+        assert_eq!(
+            text,
+            "Startup finished in 3.250s (firmware) + 2s (loader) + 1.125s (kernel) + 1.875s (initrd) + 7.500s (userspace) = 15.750s \n\
+             multi-user.target reached after 6s in userspace.\n"
+        );
+    }
+
+    #[test]
+    fn a_goal_that_was_not_reached_is_told_from_one_of_which_nothing_is_recorded() {
+        let second = |goal| printed(goal).lines().nth(1).unwrap().to_owned();
+        let goal = "Id=graphical.target\n";
+        assert_eq!(second(goal), "Could not get time to reach graphical.target.");
+        let never = format!("{goal}ActiveEnterTimestampMonotonic=0\n");
+        assert_eq!(second(&never), "graphical.target was never reached.");
+        assert_eq!(second("Id=kubelet.service\n"), "could not find default.target.");
+    }
 }

@@ -101,6 +101,12 @@ fn a_broken_budget_ends_with_code_1_and_a_kept_one_with_0() {
     let output = kiln(&["budget", "--capture", capture], &[&broken]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("kubelet.service start"));
+    // The capture does not say when it was active: that is no time within the limit.
+    let starts = written(&folder, "starts.txt", &CAPTURE.replace("ActiveEnterTimestampMonotonic=4050000\n", ""));
+    let unknown = written(&folder, "unknown.txt", "kubelet.service time < 4s\n");
+    let output = kiln(&["budget", "--capture", starts.to_str().expect("a path")], &[&unknown]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("unknown"), "{output:?}");
     let empty = written(&folder, "empty.txt", "# nothing\n");
     assert_eq!(kiln(&["budget", "--capture", capture], &[&empty]).status.code(), Some(2));
 }

@@ -41,14 +41,18 @@ impl Fake {
         loop {
             let call = Call::read(&mut stream)?;
             serial += 1;
-            let (signature, body) = self.answer(&call);
-            stream.write_all(&reply(serial, call.serial, signature, &body))?;
+            let message = match self.answer(&call) {
+                Some((signature, body)) => reply(serial, call.serial, signature, &body),
+                None => refusal(serial, call.serial),
+            };
+            stream.write_all(&message)?;
         }
     }
 
-    fn answer(&self, call: &Call) -> (&'static str, Vec<u8>) {
+    /// None where there is no such unit.
+    fn answer(&self, call: &Call) -> Option<(&'static str, Vec<u8>)> {
         let mut out = Out::default();
-        match (call.member.as_str(), call.arguments.as_slice()) {
+        let answer = match (call.member.as_str(), call.arguments.as_slice()) {
             ("GetAll", _) => {
                 out.array(8, |out| match self.paths.get(&call.path) {
                     Some(name) => self.unit_properties(out, name),
@@ -57,7 +61,7 @@ impl Fake {
                 ("a{sv}", out.0)
             }
             ("Get", [_, property]) => {
-                let unit = self.paths.get(&call.path).cloned().unwrap_or_default();
+                let unit = self.paths.get(&call.path)?.clone();
                 match property.as_str() {
                     "Id" => out.variant_text(&unit),
                     "After" => out.variant_list(&self.after(&unit)),
@@ -73,7 +77,8 @@ impl Fake {
                 ("a(ssssssouso)", out.0)
             }
             _ => ("", Vec::new()),
-        }
+        };
+        Some(answer)
     }
 
     fn list(&self, out: &mut Out) {
@@ -231,17 +236,28 @@ fn text_at(bytes: &[u8], at: usize) -> (String, usize) {
 
 fn reply(serial: u32, to: u32, signature: &str, body: &[u8]) -> Vec<u8> {
     let mut fields = Out::default();
+    if !signature.is_empty() {
+        fields.0.extend([8, 1, b'g', 0]);
+        fields.signature(signature);
+    }
+    message(2, [serial, to], fields, body)
+}
+
+fn refusal(serial: u32, to: u32) -> Vec<u8> {
+    let mut fields = Out::default();
+    fields.0.extend([4, 1, b's', 0]);
+    fields.text("org.freedesktop.DBus.Error.UnknownObject");
+    message(3, [serial, to], fields, &[])
+}
+
+fn message(kind: u8, [serial, to]: [u32; 2], mut fields: Out, body: &[u8]) -> Vec<u8> {
+    fields.align(8);
     fields.0.extend([5, 1, b'u', 0]);
     fields.number(to);
     fields.align(8);
     fields.0.extend([7, 1, b's', 0]);
     fields.text("org.freedesktop.systemd1");
-    if !signature.is_empty() {
-        fields.align(8);
-        fields.0.extend([8, 1, b'g', 0]);
-        fields.signature(signature);
-    }
-    let mut message = Out(vec![b'l', 2, 0, 1]);
+    let mut message = Out(vec![b'l', kind, 0, 1]);
     message.number(u32::try_from(body.len()).unwrap_or(u32::MAX));
     message.number(serial);
     message.number(u32::try_from(fields.0.len()).unwrap_or(u32::MAX));

@@ -12,7 +12,7 @@ use parts::Part;
 use tempfile::TempDir;
 
 /// Boots that every run tries.
-const CASES: u64 = 120;
+const CASES: u64 = 300;
 /// And those of the long run.
 #[cfg(feature = "tier2")]
 const MANY: u64 = 3_000;
@@ -68,6 +68,21 @@ fn chain_blame_and_time_are_byte_for_byte_those_of_systemd_analyze() {
 #[test]
 fn thousands_of_boots_are_printed_as_systemd_analyze_prints_them() {
     (CASES..MANY).for_each(hold_against);
+}
+
+#[test]
+fn a_goal_that_is_not_there_or_not_recorded_is_told_as_the_tool_tells_it() {
+    let mut boot = graph::boot(7);
+    let goal = boot.id("default.target").to_owned();
+    boot.units.get_mut(goal.as_str()).expect("a goal").activated = None;
+    let said = |boot: &Boot| {
+        let ours = kiln_boot::time(&graph::from_pid_1(boot)).expect("finished");
+        assert_eq!(ours, Tool::new(boot).run(&["time"]), "ours, then theirs");
+        ours.lines().nth(1).expect("two lines").to_owned()
+    };
+    assert_eq!(said(&boot), format!("Could not get time to reach {goal}."));
+    boot.aliases.clear();
+    assert_eq!(said(&boot), "could not find default.target.");
 }
 
 /// The tool keeps the open branches in the bits of a word: below the 32nd level its lines are no longer what one would expect.
