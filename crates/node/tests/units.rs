@@ -19,6 +19,10 @@ const ORDERING: [&str; 13] = [
     "Wants",
 ];
 
+/// What allows some devices and with that denies all others, on some systemd at least: `ProtectClock=` and images do so by themselves.
+const DEVICES: [&str; 7] =
+    ["DeviceAllow", "DevicePolicy", "ExtensionImages", "MountImages", "PrivateDevices", "ProtectClock", "RootImage"];
+
 fn units() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../units");
     let (mut files, mut folders) = (Vec::new(), vec![root]);
@@ -42,6 +46,36 @@ fn unexplained(text: &str) -> Vec<&str> {
     let ordering = |line: &str| line.split_once('=').is_some_and(|(name, _)| ORDERING.contains(&name));
     let explained = |index: usize| index > 0 && lines[index - 1].strip_prefix("# ").is_some_and(|why| why.len() > 10);
     (0..lines.len()).filter(|index| ordering(lines[*index]) && !explained(*index)).map(|index| lines[index]).collect()
+}
+
+/// Lines that set one of these.
+fn setting<'a>(text: &'a str, names: &[&str]) -> Vec<&'a str> {
+    let sets = |line: &&str| line.split_once('=').is_some_and(|(name, _)| names.contains(&name.trim()));
+    text.lines().filter(sets).collect()
+}
+
+#[test]
+fn disks_are_open_to_whoever_grows_them() {
+    for (path, text) in units() {
+        assert_eq!(
+            setting(&text, &DEVICES),
+            Vec::<&str>::new(),
+            "{}: sfdisk and a superblock need disks",
+            path.display()
+        );
+    }
+    let closed = "# No ProtectClock=: why\nProtectClock=yes\nProtectHome=yes\nDeviceAllow = /dev/null\n";
+    assert_eq!(setting(closed, &DEVICES), ["ProtectClock=yes", "DeviceAllow = /dev/null"]);
+}
+
+/// What `ProtectClock=` would do besides.
+#[test]
+fn the_clock_is_closed_to_the_service_that_stays() {
+    let (_, watch) = units().into_iter().find(|(path, _)| path.ends_with("kiln-watch.service")).expect("the unit");
+    assert!(setting(&watch, &["SystemCallFilter"]).iter().any(|line| line.contains("=~") && line.contains("@clock")));
+    let capabilities = setting(&watch, &["CapabilityBoundingSet"]);
+    assert!(capabilities.len() == 1 && !capabilities[0].contains("CAP_SYS_TIME"), "{capabilities:?}");
+    assert!(!capabilities[0].contains("CAP_WAKE_ALARM"), "{capabilities:?}");
 }
 
 #[test]

@@ -15,15 +15,16 @@ const EXT_DOUBLED: u32 = 6;
 const EXT_SUPERBLOCK: u64 = 1024;
 const EXT_MAGIC: [u8; 2] = [0x53, 0xef];
 
-/// Whether a file system is as large as its device. What cannot be told is taken so.
+/// Whether a file system is as large as its device. What cannot be told is not: growing what is grown does nothing, and who may not even
+/// look at a disk fails there and says so.
 ///
-/// ext4 keeps its own size where the device can be read; what it says to who asks for free space leaves its tables out. Others are asked
-/// that way: their log is left out, some 64 MiB and up to a few hundredths.
+/// ext4 keeps its own size where the device can be read. Others are asked for their space, and so is an ext4 whose device is shut: their
+/// tables and their log are left out, some 64 MiB and up to a few hundredths.
 pub(super) fn is_full(kind: &str, device: &Path, root: &Path, device_size: u64) -> bool {
-    if kind.starts_with("ext") {
-        return ext_size(device).is_none_or(|ext| ext.size.saturating_add(ext.slack) >= device_size);
+    if let Some(ext) = kind.starts_with("ext").then(|| ext_size(device)).flatten() {
+        return ext.size.saturating_add(ext.slack) >= device_size;
     }
-    let Ok(said) = rustix::fs::statvfs(root) else { return true };
+    let Ok(said) = rustix::fs::statvfs(root) else { return false };
     let size = said.f_blocks.saturating_mul(said.f_frsize);
     // Without a size it is not one that lies on a device.
     size == 0 || size.saturating_add(device_size / 16).saturating_add(128 << 20) >= device_size
@@ -100,34 +101,51 @@ pub(super) mod tests {
     fn a_damaged_superblock_says_nothing_and_overflows_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let device = folder.path().join("device");
-        let look = |damage: &[(usize, [u8; 4])]| {
+        let damage = |words: &[(usize, [u8; 4])]| {
             let mut bytes = ext4(30 << 30);
-            for (at, word) in damage {
+            for (at, word) in words {
                 bytes[1024 + at..1024 + at + 4].copy_from_slice(word);
             }
             std::fs::write(&device, bytes).expect("written");
+        };
+        let is_unknown = |words: &[(usize, [u8; 4])]| {
+            damage(words);
+            ext_size(&device).is_none()
+        };
+        let is_full = |words: &[(usize, [u8; 4])]| {
+            damage(words);
             is_full("ext4", &device, folder.path(), 1 << 40)
         };
         let (high, all) = ((0x150, [0xff; 4]), [0xff; 4]);
-        assert!(!look(&[]), "a good one is not full");
-        assert!(look(&[(0x18, all)]), "blocks of any size");
+        assert!(!is_unknown(&[]) && !is_full(&[]), "a good one, which is not full");
+        assert!(is_unknown(&[(0x18, all)]), "blocks of any size");
         // Shifted so far, all of 1024 is gone, and the file system would have no size.
-        assert!(look(&[(0x18, 60_u32.to_le_bytes())]), "blocks of no size");
-        assert!(look(&[high, (0x04, all)]), "more blocks than bytes can be counted");
+        assert!(is_unknown(&[(0x18, 60_u32.to_le_bytes())]), "blocks of no size");
+        assert!(is_unknown(&[high, (0x04, all)]), "more blocks than bytes can be counted");
         // As many bytes as can be counted, all but a few.
-        assert!(look(&[(0x150, 0x000f_ffff_u32.to_le_bytes()), (0x04, all)]), "no room for what is left over");
-        assert!(look(&[(0x28, all), (0x58, all)]), "a table larger than any disk");
+        assert!(is_full(&[(0x150, 0x000f_ffff_u32.to_le_bytes()), (0x04, all)]), "no room for what is left over");
+        assert!(is_full(&[(0x28, all), (0x58, all)]), "a table larger than any disk");
     }
 
     #[test]
-    fn what_cannot_be_told_is_taken_as_grown() {
+    fn what_cannot_be_told_is_not_taken_as_grown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let nowhere = folder.path().join("nowhere");
+        assert!(!is_full("ext4", &nowhere, &nowhere, 1 << 40), "neither a device nor a file system to ask");
+        assert!(!is_full("xfs", &nowhere, &nowhere, 1 << 40), "nobody to ask");
+        assert!(is_full("proc", &nowhere, Path::new("/proc"), 1 << 40), "nothing that has a size");
+    }
+
+    #[test]
+    fn an_ext4_whose_device_is_shut_is_asked_for_its_space() {
         let folder = tempfile::tempdir().expect("a folder");
         let device = folder.path().join("device");
-        assert!(is_full("ext4", &device, folder.path(), 1 << 40), "a device that cannot be read");
+        let said = rustix::fs::statvfs("/").expect("a root");
+        let size = said.f_blocks * said.f_frsize;
+        let look = |device_size| is_full("ext4", &device, Path::new("/"), device_size);
+        assert!(look(size + (64 << 20)) && !look(size * 2 + (1 << 30)), "no such device");
         std::fs::write(&device, vec![0; 4096]).expect("written");
-        assert!(is_full("ext4", &device, folder.path(), 1 << 40), "no superblock");
-        assert!(is_full("xfs", &device, &folder.path().join("nowhere"), 1 << 40), "nobody to ask");
-        assert!(is_full("proc", &device, Path::new("/proc"), 1 << 40), "nothing that has a size");
+        assert!(look(size + (64 << 20)) && !look(size * 2 + (1 << 30)), "no superblock");
     }
 
     #[test]

@@ -38,8 +38,8 @@ struct Partition {
     is_full: bool,
 }
 
-/// Whether nothing is left to grow into, for the partition and for the file system on it. What cannot be told is taken so: a disk without
-/// partitions, a network's root.
+/// Whether nothing is left to grow into, for the partition and for the file system on it. What has no partition has nothing: a disk without
+/// any, a network's root.
 pub fn is_root_grown(mountinfo: &str) -> bool {
     Disks::of(mountinfo.to_owned()).root().is_none_or(|partition| !partition.has_room && partition.is_full)
 }
@@ -196,6 +196,9 @@ mod tests {
         assert!(!grown(&disks), "its partition has no room behind it, and it is half as large");
         disks.grow().expect("grown");
         assert_eq!(fs::read_to_string(folder.path().join("log")).expect("a log"), "systemd-growfs /\n");
+        fs::remove_file(folder.path().join("dev/sda2")).expect("removed");
+        let shut = Disks { root: folder.path().join("nowhere"), ..disks };
+        assert!(!grown(&shut), "and so it is where neither can be looked at");
     }
 
     #[test]
