@@ -120,6 +120,34 @@ mod tests {
         assert!(svg.contains("kubelet.service 1.500s") && svg.contains("waited 1s: outside: unknown"), "{svg}");
     }
 
+    /// Left end and width of the bars of a class.
+    fn bars(svg: &str, class: &str) -> Vec<[f64; 2]> {
+        let number =
+            |part: &str, name: &str| part.split_once(&format!("{name}=\""))?.1.split('"').next()?.parse::<f64>().ok();
+        let begin = format!("<rect class=\"{class}\"");
+        svg.split(&begin).skip(1).filter_map(|part| Some([number(part, " x")?, number(part, " width")?])).collect()
+    }
+
+    #[test]
+    fn the_initial_ram_disk_is_a_phase_apart_from_the_kernel() {
+        let mut boot = boot("kubelet.service 1500 10");
+        boot.manager.userspace = Some(Usec(3_000_000));
+        for unit in boot.units.values_mut() {
+            unit.activating = unit.activating.map(|at| at + Usec(3_000_000));
+            unit.activated = unit.activated.map(|at| at + Usec(3_000_000));
+        }
+        let drawn = |boot: &Boot| plot(boot, &explain(boot, "kubelet.service").unwrap());
+        let [left, whole] = bars(&drawn(&boot), "phase kernel")[0];
+        assert!(bars(&drawn(&boot), "phase initrd").is_empty());
+        boot.manager.initrd = Some(Usec(1_000_000));
+        let svg = drawn(&boot);
+        assert!(svg.contains("kernel: 1s<") && svg.contains("initial RAM disk: 2s<"), "{svg}");
+        let ([kernel, short], [initrd, long]) = (bars(&svg, "phase kernel")[0], bars(&svg, "phase initrd")[0]);
+        let near = |one: f64, other: f64| (one - other).abs() < 0.3;
+        assert!(near(kernel, left) && near(initrd, left + short) && near(long, 2.0 * short), "{svg}");
+        assert!(near(short + long, whole), "{svg}");
+    }
+
     #[test]
     fn a_name_cannot_break_the_picture() {
         let svg = drawn("<b>&\"\u{1}.service 100 400", "<b>&\"\u{1}.service");

@@ -81,9 +81,9 @@ impl Axis {
         self.zero + outside.seconds() * self.scale + inside * self.cut_width
     }
 
-    /// Where the picture begins: the kernel's start.
-    pub(super) fn left(&self) -> f64 {
-        self.left
+    /// Where a time before PID 1 stands, counted from the kernel's start, which is where the picture begins.
+    pub(super) fn since_kernel(&self, time: Usec) -> f64 {
+        self.left + time.min(self.before).seconds() * self.scale
     }
 
     /// Times with a label, and finer ones without. None of them within the cut.

@@ -15,7 +15,7 @@ text{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;fill:#
 .s11{font-size:11px}.s12{font-size:12px}.s15{font-size:15px;font-weight:bold}.soft{fill:#64748b}.strong{font-weight:bold}\
 .name{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}\
 .on{fill:#fff}.paper{fill:#fff}.way{fill:#c2410c}.wait{fill:url(#hatch);stroke:#fdba74;stroke-width:.5}.run{fill:#94a3b8}.point{fill:#cbd5e1}\
-.kernel{fill:#e2e8f0}.generators{fill:#bfdbfe}.load{fill:#c7d2fe}.units{fill:#f1f5f9}.cut{fill:#fef9c3}\
+.kernel{fill:#e2e8f0}.initrd{fill:#cbd5e1}.generators{fill:#bfdbfe}.load{fill:#c7d2fe}.units{fill:#f1f5f9}.cut{fill:#fef9c3}\
 .fine{stroke:#f1f5f9}.grid{stroke:#dbe2ea}.link{stroke:#c2410c;stroke-width:1.2;fill:none;opacity:.55}\
 .mark{stroke:#15803d;stroke-width:2}.mark-text{fill:#15803d;font-weight:bold}.end{stroke:#64748b;stroke-dasharray:4 3}\
 .saves{fill:#c2410c;font-weight:bold}";

@@ -116,7 +116,13 @@ fn phases(canvas: &mut Canvas, scene: &Scene<'_>, y: f64) {
         }
     };
     if axis.before > Usec::ZERO {
-        phase("kernel", "kernel", [axis.left(), axis.at(Usec::ZERO)], axis.before);
+        let initrd = boot.manager.initrd.filter(|mark| *mark > Usec::ZERO && *mark < axis.before);
+        let kernel = initrd.unwrap_or(axis.before);
+        let ends = [Usec::ZERO, kernel, axis.before].map(|time| axis.since_kernel(time));
+        phase("kernel", "kernel", [ends[0], ends[1]], kernel);
+        if initrd.is_some() {
+            phase("initrd", "initial RAM disk", [ends[1], ends[2]], axis.before - kernel);
+        }
     }
     let mut from = Usec::ZERO;
     let marks = [
