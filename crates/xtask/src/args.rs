@@ -43,12 +43,13 @@ The repository's own commands.
 usage: cargo xtask <command>
 
   test            what CI runs: format, build, tests, lints, licences, and the number of executed tests against its floor
-    --fast          needs a Rust toolchain and nothing else
-    --full          adds the slow outside clients (the real az)
+                    needs Python 3 and root: network namespaces, mounts, machines in systemd-nspawn
+    --fast          needs Rust; root for the tests of kilnd, which run in a network of their own
+    --full          adds the real az, umoci, QEMU and a Debian with a kernel and cloud-init
   setup [PART…]   install the parts that tests need; without a name, those of `test`
                     deny     cargo-deny: licences, sources, banned crates
                     python   the Azure SDK for Python, in an environment of its own
-                    kube     the servers of Kubernetes, kubectl and etcd, built from Go modules (10 CPU minutes)
+                    kube     the servers of Kubernetes, kubectl and etcd, built from Go modules (15 CPU minutes)
                     karpenter  Karpenter's own CustomResourceDefinitions
                     karpenter-azure  the CustomResourceDefinition of Karpenter's provider for Azure
                     helm     Helm, built from its Go module
