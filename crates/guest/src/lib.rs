@@ -21,7 +21,7 @@ mod wait;
 mod wire;
 
 pub use credential::system_credential;
-pub use decode::{DecodeError, Decoded, decode};
+pub use decode::{DecodeError, Decoded, decode, unbase64};
 pub use dmi::{BadVmId, VmId, vm_id};
 pub use endpoints::Endpoints;
 pub use error::GuestError;
@@ -30,6 +30,6 @@ pub use medium::ovf_env;
 pub use ovf::{BadOvf, OvfEnv};
 pub use retry::{Next, Outcome, Rules, mix};
 pub use signature::{BadKey, Keys, SignatureError};
-pub use source::{Found, Looked, NotFound, Source, find};
+pub use source::{Found, Looked, NotFound, Source, find, find_kept};
 pub use wait::Wait;
 pub use wire::report_ready;

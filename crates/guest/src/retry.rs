@@ -63,6 +63,12 @@ impl Rules {
         Self { deadline: Duration::ZERO, ..self }
     }
 
+    /// For no longer than this.
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> Self {
+        Self { deadline: self.deadline.min(deadline), ..self }
+    }
+
     /// What to do after an attempt. `attempt` counts from 1; `chance` makes machines that start together ask apart.
     pub fn next(&self, attempt: u32, elapsed: Duration, outcome: Outcome, chance: u64) -> Next {
         let pause = match outcome {

@@ -7,7 +7,7 @@ use kiln_node_plan::SecretBytes;
 use serde::{Deserialize, Serialize};
 
 use crate::credential::system_credential;
-use crate::decode::{DecodeError, Decoded, decode};
+use crate::decode::{self, DecodeError, Decoded, decode};
 use crate::endpoints::Endpoints;
 use crate::error::GuestError;
 use crate::imds::Imds;
@@ -18,7 +18,7 @@ use crate::wait::Wait;
 
 /// The system credential that holds a document.
 const CREDENTIAL: &str = "kiln.node-config";
-/// How long a medium is waited for when nobody else has a document: the driver of the drive may come late. Never before the metadata
+/// How long a medium is waited for while nobody else has a document: the driver of the drive may come late. Never before the metadata
 /// service was asked, or every machine without a medium would pay for it.
 const MEDIUM: Duration = Duration::from_secs(5);
 /// How often it is looked for.
@@ -52,7 +52,7 @@ pub struct Looked {
 pub struct Found {
     /// Its JSON.
     pub document: Vec<u8>,
-    /// The credential beside it.
+    /// The credential that came with it, or in the custom data of a machine whose document is in its user data.
     pub credential: Option<SecretBytes>,
     /// Where it was.
     pub source: Source,
@@ -104,29 +104,46 @@ pub fn find(endpoints: &Endpoints, rules: Rules, wait: &dyn Wait, chance: u64) -
     if let Some(decoded) = custom_data(ovf.as_ref(), &mut looked) {
         return Ok(Found::of(decoded, Source::CustomData, looked, ovf));
     }
-    match imds.user_data(rules, wait) {
+    let started = wait.now();
+    // A service that does not answer must not hide a medium that comes late.
+    let patience = if ovf.is_none() { rules.within(MEDIUM) } else { rules };
+    let mut answer = imds.user_data(patience, wait);
+    if ovf.is_none() && !matches!(answer, Ok(Some(_))) {
+        loop {
+            ovf = medium(endpoints, &imds, wait, &mut Vec::new());
+            if ovf.is_some() || wait.now().saturating_sub(started) >= MEDIUM {
+                break;
+            }
+            wait.sleep(LOOK);
+        }
+        if let Some(decoded) = custom_data(ovf.as_ref(), &mut looked) {
+            return Ok(Found::of(decoded, Source::CustomData, looked, ovf));
+        }
+        if matches!(answer, Err(GuestError::Deadline { .. })) {
+            answer = imds.user_data(rules, wait);
+        }
+    }
+    match answer {
         // Every pod reads user data.
         Ok(Some(bytes)) => match decode(&bytes).and_then(Decoded::public) {
             Ok(document) => {
-                let decoded = Decoded { document, credential: None };
-                return Ok(Found::of(decoded, Source::UserData, looked, ovf));
+                let beside = ovf.as_ref().and_then(|ovf| ovf.custom_data.as_ref());
+                let credential = beside.and_then(|bytes| decode::credential(bytes.expose()));
+                return Ok(Found::of(Decoded { document, credential }, Source::UserData, looked, ovf));
             }
             Err(error) => note(&mut looked, Source::UserData, &error),
         },
         Ok(None) => note(&mut looked, Source::UserData, &DecodeError::Empty),
         Err(error) => note(&mut looked, Source::UserData, &error),
     }
-    if ovf.is_none() {
-        let started = wait.now();
-        while ovf.is_none() && wait.now().saturating_sub(started) < MEDIUM {
-            wait.sleep(LOOK);
-            ovf = medium(endpoints, &imds, wait, &mut Vec::new());
-        }
-        if let Some(decoded) = custom_data(ovf.as_ref(), &mut looked) {
-            return Ok(Found::of(decoded, Source::CustomData, looked, ovf));
-        }
-    }
     Err(NotFound { looked })
+}
+
+/// What custom data holds that was kept from an earlier look at a medium.
+pub fn find_kept(custom_data: SecretBytes) -> Option<Found> {
+    let decoded = decode(custom_data.expose()).ok()?;
+    let ovf = OvfEnv { custom_data: Some(custom_data), ..OvfEnv::default() };
+    Some(Found::of(decoded, Source::CustomData, Vec::new(), Some(ovf)))
 }
 
 fn note(looked: &mut Vec<Looked>, source: Source, found: &dyn std::error::Error) {

@@ -6,8 +6,11 @@ use std::fs;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use common::{Answer, Host, Virtual};
 use kiln_guest::{Endpoints, GuestError, Imds, Rules, Source, Wait as _, find, report_ready};
+use kiln_node_plan::SecretBytes;
 
 const DOCUMENT: &str = r#"{"apiVersion":"kiln.dev/v1alpha1","kind":"NodeConfig"}"#;
 
@@ -231,6 +234,46 @@ fn a_medium_that_comes_late_is_found_when_user_data_is_empty() {
         let endpoints = Endpoints { cd: vec![late.clone()], ..host.endpoints() };
         let found = find(&endpoints, Rules::IMDS, &Late(Virtual::default(), late), 1).expect("found");
         assert_eq!(found.source, Source::CustomData);
+    });
+}
+
+#[test]
+fn a_medium_that_comes_late_is_found_while_the_service_says_that_it_knows_nothing() {
+    testkit::private().inside(|| {
+        for code in [404, 503] {
+            let host = Host::new(move |_, _| status(code));
+            let folder = tempfile::tempdir().expect("a folder");
+            let late = folder.path().join("cd");
+            let endpoints = Endpoints { cd: vec![late.clone()], ..host.endpoints() };
+            let time = Virtual::default();
+            let found = find(&endpoints, Rules::IMDS, &Late(time.clone(), late), 1).expect("found");
+            assert_eq!(found.source, Source::CustomData);
+            assert!(time.now() < Duration::from_secs(10), "{:?}", time.now());
+        }
+    });
+}
+
+#[test]
+fn without_a_medium_the_service_is_asked_for_as_long_as_ever() {
+    testkit::private().inside(|| {
+        let time = Virtual::default();
+        let seen = time.clone();
+        let host = Host::new(move |_, _| if seen.now() < Duration::from_mins(4) { status(503) } else { ok(ENCODED) });
+        let found = find(&host.endpoints(), Rules::IMDS, &time, 1).expect("it came back");
+        assert_eq!(found.source, Source::UserData);
+    });
+}
+
+#[test]
+fn a_credential_in_custom_data_goes_with_a_document_in_user_data() {
+    testkit::private().inside(|| {
+        let host = Host::new(|_, _| ok(ENCODED));
+        let message = "Content-Type: application/vnd.kiln.credential\n\nabcdef.0123456789abcdef";
+        let (_folder, endpoints) = with_cd(&host, &ovf(&BASE64_STANDARD.encode(message), false));
+        let found = find(&endpoints, Rules::IMDS, &Virtual::default(), 1).expect("found");
+        assert_eq!((found.source, found.document.as_slice()), (Source::UserData, DOCUMENT.as_bytes()));
+        assert_eq!(found.credential.as_ref().map(SecretBytes::expose), Some(b"abcdef.0123456789abcdef".as_slice()));
+        assert!(!format!("{found:?}").contains("abcdef.0123456789"), "{found:?}");
     });
 }
 

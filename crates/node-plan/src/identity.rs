@@ -92,6 +92,7 @@ pub const IDENTITY: &[Item] = &[
         ],
         "with it the agent takes a clone for provisioned and reports as its donor",
     ),
+    item("custom-data", Remove, &["/var/lib/kiln/custom-data"], "it was given to the donor, join credential and all"),
     item("journal", Remove, &["/var/log/journal"], "it is the donor's past, filed under the donor's machine id"),
     item(
         "random-seed",

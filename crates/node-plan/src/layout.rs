@@ -16,6 +16,8 @@ pub const IMAGE: &str = "/usr/lib/kiln/image.json";
 pub const STATE: &str = "/var/lib/kiln/state.json";
 /// The machine that this disk belongs to. Written last: what is cut off before it is a first boot again.
 pub const VM_ID: &str = "/var/lib/kiln/vm-id";
+/// The custom data of this machine, base64 as the medium had it: the medium is there around the first start only.
+pub const CUSTOM_DATA: &str = "/var/lib/kiln/custom-data";
 /// The machines that this disk went through.
 pub const ANCESTRY: &str = "/var/lib/kiln/ancestry.log";
 /// Who works on the node's configuration: a lock.

@@ -2,10 +2,10 @@
 //! once and without a network.
 
 use kiln_api::spec::CredentialKind;
-use kiln_guest::{NotFound, Rules, VmId};
+use kiln_guest::{Found, NotFound, Rules, VmId};
 use kiln_host::{Durability, Generations, Lock, Placed, notify, priority};
-use kiln_node_plan::layout::{LOCK, READY, VM_ID};
-use kiln_node_plan::{Generation, Return, State, Step};
+use kiln_node_plan::layout::{CUSTOM_DATA, LOCK, READY, VM_ID};
+use kiln_node_plan::{Generation, Return, SecretBytes, State, Step};
 
 use crate::act::ActError;
 use crate::apply::{NotThere, prune, remembered};
@@ -105,8 +105,9 @@ fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBoot
     let chance = id.map_or(0, VmId::number);
     // Until the end of this: what the platform says besides is asked for over the same network.
     let network = Early::of(node, chance);
-    let found =
-        node.journal.step("find the document", || kiln_guest::find(&node.endpoints, Rules::IMDS, &network, chance))?;
+    let found = node.journal.step("find the document", || {
+        kiln_guest::find(&node.endpoints, Rules::IMDS, &network, chance).or_else(|lost| kept(node).ok_or(lost))
+    })?;
     for look in &found.looked {
         node.journal.say(&format!("{}: {}", look.source, look.found));
     }
@@ -136,6 +137,9 @@ fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBoot
     }
     open(node)?;
     // From here on the kubelet starts; what follows is for the next time.
+    if let Err(error) = keep(node, &found) {
+        node.journal.warn(format!("the custom data is not kept: {error}"));
+    }
     if let Err(error) = store::settle(&node.root, id) {
         node.journal.warn(format!("the next start is a first boot again: {error}"));
     }
@@ -144,6 +148,20 @@ fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBoot
     let mut status = Status::of("boot", Outcome::Applied, &state);
     status.pending = way.plan.asks.iter().map(ToString::to_string).collect();
     Ok(status)
+}
+
+/// Keeps the custom data of this machine: the medium goes, and who is cut off before the end looks for it again, as `kilnd inspect` does.
+fn keep(node: &Node, found: &Found) -> Result<(), kiln_host::Error> {
+    match found.ovf.as_ref().and_then(|ovf| ovf.custom_data.as_ref()) {
+        Some(bytes) => node.root.write_all(&[Placed::new(CUSTOM_DATA, bytes.expose(), 0o600)], Durability::Later),
+        None => Ok(()),
+    }
+}
+
+/// What a first boot that was cut off had kept. A clone has nothing of its donor's there: `kilnd identity` took it away.
+fn kept(node: &Node) -> Option<Found> {
+    let bytes = node.root.read_if_there(CUSTOM_DATA).ok().flatten()?;
+    kiln_guest::find_kept(SecretBytes::new(bytes))
 }
 
 /// A later boot: what was in force is. A file that cannot be put right is said, and the kubelet starts all the same, since it ran with
@@ -180,9 +198,10 @@ fn verify(node: &Node, state: &State, generation: &Generation) -> Result<(), Not
         return Err(kiln_host::Error::Path { path, why: "the generation in force is gone, or cannot be read" }.into());
     };
     let way = Way::to(node, state, &config, &generation.folder, Pace::Boot)?;
-    // Settings of the kernel last until the next start, and who went back finds everything otherwise.
+    // Settings of the kernel and rules of its routing last until the next start, and who went back finds everything otherwise.
     let link = Generations::of(&node.root).current()?;
-    let left = way.plan.steps.iter().filter(|step| !matches!(step, Step::Set(_) | Step::HostName { .. }));
+    let lasts = |step: &&Step| !matches!(step, Step::Set(_) | Step::BlockMetadata { .. } | Step::HostName { .. });
+    let left = way.plan.steps.iter().filter(lasts);
     if link.as_deref() == Some(&generation.folder) {
         left.for_each(|step| node.journal.warn(format!("not as it was left: {step}")));
     }

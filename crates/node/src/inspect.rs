@@ -9,7 +9,7 @@ mod secrets;
 
 use kiln_guest::OvfEnv;
 use kiln_host::Root;
-use kiln_node_plan::layout::{FSTAB, IMAGE};
+use kiln_node_plan::layout::{self, FSTAB, IMAGE};
 use kiln_node_plan::{
     CustomData, DiskUse, Findings, FirstBootUnit, Image, Inspection, JoinCredential, SecretBytes, Treatment,
     parse_fstab,
@@ -27,8 +27,9 @@ const UNIT: [&str; 3] = [
     "/usr/lib/systemd/system/kiln-identity.service",
     "/lib/systemd/system/kiln-identity.service",
 ];
-/// Where first boot leaves custom data: waagent's own copy, cloud-init's, and the platform's medium as waagent keeps it.
-const CUSTOM_DATA: [&str; 2] = ["/var/lib/cloud/instance/user-data.txt", "/var/lib/waagent/CustomData"];
+/// Where first boot leaves custom data: cloud-init's copy, waagent's, ours, and the platform's medium as waagent keeps it.
+const CUSTOM_DATA: [&str; 3] =
+    ["/var/lib/cloud/instance/user-data.txt", "/var/lib/waagent/CustomData", layout::CUSTOM_DATA];
 const OVF_ENV: &str = "/var/lib/waagent/ovf-env.xml";
 /// What stands where nothing on the disk says a version without being run.
 const UNKNOWN: &str = "unknown";
@@ -132,11 +133,16 @@ fn kernel(root: &Root) -> Result<String, kiln_host::Error> {
 fn custom_data(root: &Root) -> Result<CustomData, kiln_host::Error> {
     for path in CUSTOM_DATA {
         if let Some(bytes) = root.read_if_there(path)?.filter(|bytes| !bytes.is_empty()) {
-            return Ok(CustomData::found(SecretBytes::new(bytes)));
+            return Ok(as_given(&SecretBytes::new(bytes)));
         }
     }
     let medium = root.read_if_there(OVF_ENV)?.and_then(|bytes| OvfEnv::parse(&bytes).ok());
-    Ok(medium.and_then(|ovf| ovf.custom_data).map_or_else(CustomData::absent, CustomData::found))
+    Ok(medium.and_then(|ovf| ovf.custom_data).as_ref().map_or_else(CustomData::absent, as_given))
+}
+
+/// What somebody gave to Azure. Azure's base64 is round it on the medium, and in copies of that; scripts and documents are none.
+fn as_given(bytes: &SecretBytes) -> CustomData {
+    CustomData::found(kiln_guest::unbase64(bytes.expose()).map_or_else(|| bytes.clone(), SecretBytes::new))
 }
 
 /// The unit counts only where it starts by itself: a file that nobody wants cleans nothing.

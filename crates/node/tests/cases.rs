@@ -16,6 +16,7 @@ cases! {
     boot_custom_data = "boot-custom-data",
     boot_custom_data_base64 = "boot-custom-data-base64",
     boot_custom_data_gzip = "boot-custom-data-gzip",
+    boot_custom_data_is_kept = "boot-custom-data-is-kept",
     boot_custom_data_mime = "boot-custom-data-mime",
     boot_custom_data_of_others = "boot-custom-data-of-others",
     boot_garbage = "boot-garbage",

@@ -59,6 +59,31 @@ fn neither_form_of_the_answer_shows_a_secret() {
 }
 
 #[test]
+fn custom_data_is_what_somebody_gave_to_azure_wherever_a_copy_of_it_is() {
+    let given = "#!/bin/sh\necho hunter2\n";
+    let encoded = "IyEvYmluL3NoCmVjaG8gaHVudGVyMgo=";
+    let medium = format!(
+        "<Environment><LinuxProvisioningConfigurationSet><HostName>n</HostName><CustomData>{encoded}</CustomData>\
+         </LinuxProvisioningConfigurationSet></Environment>"
+    );
+    for (path, text) in [
+        ("/var/lib/cloud/instance/user-data.txt", given),
+        ("/var/lib/waagent/CustomData", given),
+        ("/var/lib/waagent/CustomData", encoded),
+        ("/var/lib/kiln/custom-data", encoded),
+        ("/var/lib/waagent/ovf-env.xml", &medium),
+    ] {
+        let disk = empty();
+        disk.write(path, text);
+        let found = kilnd::inspect::inspect(&disk.node()).expect("inspected");
+        let bytes = found.custom_data.bytes().expect("it is there");
+        assert_eq!(bytes.expose(), given.as_bytes(), "{path}");
+        let places: Vec<&str> = found.secrets.iter().map(|secret| secret.path.as_str()).collect();
+        assert!(places.contains(&path), "{places:?}");
+    }
+}
+
+#[test]
 fn an_inspection_changes_nothing() {
     let disk = donor();
     let before = disk.everything();

@@ -66,9 +66,14 @@ fn private_file(root: &Path, path: &str, content: &str) {
 
 /// A medium with a password, a part of somebody else's with a secret, and a document.
 fn medium(root: &Path, document: &str) {
+    medium_with(root, document, "");
+}
+
+/// The same, with another part.
+fn medium_with(root: &Path, document: &str, part: &str) {
     let data = format!(
         "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"b\"\n\n--b\nContent-Type: text/x-shellscript\n\n\
-         #!/bin/sh\nlogin {SCRIPT}\n--b\nContent-Type: {}\n\n{document}\n--b--\n",
+         #!/bin/sh\nlogin {SCRIPT}\n--b\nContent-Type: {}\n\n{document}\n{part}--b--\n",
         kiln_api::media::NODE_CONFIG
     );
     let xml = format!(
@@ -100,15 +105,26 @@ fn everything_said(root: &Path, outputs: &[Output]) {
 fn credentials_of_every_kind_are_in_private_files_and_nowhere_else() {
     let certificate = format!("-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n{KEY}\n");
     let kubeconfig = format!("apiVersion: v1\nkind: Config\nclusters: []\nusers: [{{user: {{token: {TOKEN}}}}}]\n");
-    for (kind, content) in [("file", TOKEN), ("file", &certificate), ("file", &kubeconfig), ("systemCredential", TOKEN)]
-    {
+    for (kind, content) in [
+        ("file", TOKEN),
+        ("file", &certificate),
+        ("file", &kubeconfig),
+        ("systemCredential", TOKEN),
+        ("customData", TOKEN),
+        ("customData", &certificate),
+    ] {
         let folder = folder();
         let root = folder.path();
         image(root);
-        let name = if kind == "file" { "/etc/join" } else { "join" };
-        private_file(root, if kind == "file" { "etc/join" } else { "credentials/join" }, content);
+        let (name, part) = match kind {
+            "file" => ("/etc/join", String::new()),
+            "systemCredential" => ("join", String::new()),
+            _ => ("", format!("--b\nContent-Type: {}\n\n{content}\n", kiln_api::media::CREDENTIAL)),
+        };
+        let place = if kind == "file" { "etc/join" } else { "credentials/join" };
+        private_file(root, place, content);
         let parts = json!({"credentialFrom": {"kind": kind, "name": name}});
-        medium(root, &document(1, &parts).to_json());
+        medium_with(root, &document(1, &parts).to_json(), &part);
         let next =
             json!({"credentialFrom": {"kind": kind, "name": name}, "files": [{"path": "/etc/motd", "content": "x"}]});
         fs::write(root.join("next.json"), document(2, &next).to_json()).expect("written");
@@ -120,6 +136,8 @@ fn credentials_of_every_kind_are_in_private_files_and_nowhere_else() {
         ];
         assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
         everything_said(root, &outputs);
+        let kept = fs::metadata(root.join("var/lib/kiln/custom-data")).expect("kept").permissions().mode();
+        assert_eq!(kept & 0o777, 0o600);
         let private = assert_private(root, root);
         assert!(private >= 3, "{kind}: {private} files hold it: where it was planted, and what the kubelet reads");
     }

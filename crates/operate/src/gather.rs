@@ -103,7 +103,14 @@ impl Gathered {
         let original = match &self.inside {
             _ if around.original_saved => Original::Saved,
             _ if consent.no_original => Original::CanBeSaved,
-            Ok(inside) if inside.custom_data.bytes().is_some() => Original::CanBeSaved,
+            Ok(inside)
+                if inside.custom_data.bytes().is_some_and(|bytes| std::str::from_utf8(bytes.expose()).is_ok()) =>
+            {
+                Original::CanBeSaved
+            }
+            Ok(inside) if inside.custom_data.bytes().is_some() => Original::Lost(
+                "the custom data on the donor's disk is no text, so it cannot be kept in a Secret".to_owned(),
+            ),
             Ok(inside) if inside.custom_data.present() => {
                 Original::Lost("the custom data on the donor's disk could not be read".to_owned())
             }

@@ -29,16 +29,15 @@ struct Ours {
     credentials: Vec<SecretBytes>,
 }
 
-/// The one document, and the credential beside it where there is one.
-pub(super) fn read(bytes: &[u8]) -> Result<(Vec<u8>, Option<SecretBytes>), DecodeError> {
+/// The one document and the one credential, where they are.
+pub(super) fn read(bytes: &[u8]) -> Result<(Option<Vec<u8>>, Option<SecretBytes>), DecodeError> {
     let mut ours = Ours::default();
     collect(bytes, 0, &mut ours)?;
     if ours.credentials.len() > 1 {
         return Err(DecodeError::Ambiguous { count: ours.credentials.len(), kind: CREDENTIAL });
     }
     match ours.documents.len() {
-        0 => Err(DecodeError::Foreign),
-        1 => Ok((ours.documents.remove(0), ours.credentials.pop())),
+        0 | 1 => Ok((ours.documents.pop(), ours.credentials.pop())),
         count => Err(DecodeError::Ambiguous { count, kind: NODE_CONFIG }),
     }
 }
@@ -165,7 +164,7 @@ mod tests {
     use super::*;
 
     fn document(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
-        read(bytes).map(|(document, _)| document)
+        read(bytes)?.0.ok_or(DecodeError::Foreign)
     }
 
     fn part(body: &str) -> String {
@@ -200,12 +199,13 @@ mod tests {
         let credential = part("abcdef.0123456789abcdef").replace(NODE_CONFIG, CREDENTIAL);
         let both = message(&[credential.clone(), part("{}")]);
         let (document, found) = read(both.as_bytes()).expect("both");
-        assert_eq!(document, b"{}");
+        assert_eq!(document.as_deref(), Some(b"{}".as_slice()));
         assert_eq!(found.expect("a credential").expose(), b"abcdef.0123456789abcdef");
-        assert_eq!(read(message(&[part("{}")]).as_bytes()), Ok((b"{}".to_vec(), None)));
+        assert_eq!(read(message(&[part("{}")]).as_bytes()), Ok((Some(b"{}".to_vec()), None)));
         let two = message(&[credential.clone(), credential.clone(), part("{}")]);
         assert_eq!(read(two.as_bytes()), Err(DecodeError::Ambiguous { count: 2, kind: CREDENTIAL }));
-        assert_eq!(read(message(&[credential]).as_bytes()), Err(DecodeError::Foreign), "no document is beside it");
+        let (document, found) = read(message(&[credential]).as_bytes()).expect("one");
+        assert!(document.is_none() && found.is_some());
     }
 
     #[test]

@@ -89,6 +89,18 @@ impl Decoded {
 
 /// Unwraps a document.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    match unwrap(bytes)? {
+        (Some(document), credential) => Ok(Decoded { document, credential }),
+        (None, _) => Err(DecodeError::Foreign),
+    }
+}
+
+/// The credential in custom data, whether a document is beside it or not.
+pub(crate) fn credential(bytes: &[u8]) -> Option<SecretBytes> {
+    unwrap(bytes).ok()?.1
+}
+
+fn unwrap(bytes: &[u8]) -> Result<(Option<Vec<u8>>, Option<SecretBytes>), DecodeError> {
     if bytes.len() > ENCODED {
         return Err(DecodeError::TooLong { size: bytes.len() });
     }
@@ -100,7 +112,7 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
             return Err(DecodeError::Empty);
         }
         if inner[0] == b'{' {
-            return Ok(Decoded { document: inner.to_vec(), credential });
+            return Ok((Some(inner.to_vec()), credential));
         }
         held = if inner.starts_with(&gzip::MAGIC) {
             gzip::inflate(inner)?
@@ -108,7 +120,10 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
             let (document, beside) = mime::read(inner)?;
             // A message in a part of a message: the outermost word counts.
             credential = credential.or(beside);
-            document
+            match document {
+                Some(document) => document,
+                None => return Ok((None, credential)),
+            }
         } else {
             unbase64(inner).ok_or(DecodeError::Foreign)?
         };
@@ -124,7 +139,8 @@ fn plain(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii()
 }
 
-pub(crate) fn unbase64(text: &[u8]) -> Option<Vec<u8>> {
+/// The bytes of base64, with the line breaks and without the padding that shells make. Nothing where it is none.
+pub fn unbase64(text: &[u8]) -> Option<Vec<u8>> {
     let packed: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     BASE64.decode(packed).ok()
 }

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use kiln_host::{Kind, Root};
-use kiln_node_plan::SecretPlace;
+use kiln_node_plan::{SecretPlace, layout};
 
 /// Where secrets are on a node. What is in them is not looked at.
-const PLACES: [(&str, &str); 20] = [
+const PLACES: [(&str, &str); 21] = [
     ("/etc/kubernetes/certs/*.key", "client key"),
     ("/etc/kubernetes/pki/*.key", "key"),
     ("/etc/kubernetes/azure.json", "cloud credential"),
@@ -24,6 +24,7 @@ const PLACES: [(&str, &str); 20] = [
     ("/home/*/.ssh/id_*", "private key"),
     ("/etc/ssh/ssh_host_*_key", "host key"),
     ("/var/lib/cloud/instance/user-data.txt", "custom data"),
+    (layout::CUSTOM_DATA, "custom data"),
     ("/var/lib/waagent/CustomData", "custom data"),
     ("/var/lib/waagent/ovf-env.xml", "custom data"),
     ("/var/lib/waagent/*.prv", "private key"),
