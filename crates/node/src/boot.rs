@@ -130,7 +130,7 @@ fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBoot
     });
     store::save(&node.root, &state, Durability::Later)?;
     way.go(node, Pace::FirstBoot)?;
-    let platform = Platform::of(node, &found, &offered.config, chance);
+    let platform = Platform::of(node, &found, &offered.config, &network, chance);
     platform.settle(node, &offered.config)?;
     for field in offered.config.unknown_fields() {
         node.journal.warn(format!("`{field}` is not known to this version and does nothing"));

@@ -2,7 +2,7 @@
 //! one, else by the metadata service.
 
 use kiln_api::NodeConfig;
-use kiln_guest::{Found, GuestError, Imds, Instance, Rules, Source, VmId};
+use kiln_guest::{Found, GuestError, Imds, Instance, Rules, Source, VmId, Wait};
 use kiln_host::{Durability, Placed, clock};
 use kiln_node_plan::Account;
 
@@ -26,8 +26,8 @@ impl Platform {
     ///
     /// Only who got its document from the metadata service asks there: a medium has said it all, and a machine with a credential may
     /// have no such service. A wrong name is registered for good, so that it is worth the same patience as the document; an account
-    /// is not.
-    pub fn of(node: &Node, found: &Found, config: &NodeConfig, chance: u64) -> Self {
+    /// is not. It is waited for over the network that led to the document: what was put on for that may end before the name is there.
+    pub fn of(node: &Node, found: &Found, config: &NodeConfig, network: &dyn Wait, chance: u64) -> Self {
         if let Some(ovf) = &found.ovf {
             return Self {
                 host_name: ovf.host_name.clone(),
@@ -42,7 +42,7 @@ impl Platform {
         }
         let named = !config.spec.platform.host_name.is_empty();
         let rules = if named { Rules::IMDS.once() } else { Rules::IMDS };
-        let ask = || Imds::new(&node.endpoints.imds, chance).instance(rules, &node.wait);
+        let ask = || Imds::new(&node.endpoints.imds, chance).instance(rules, network);
         match node.journal.step("ask what the platform says of the machine", ask) {
             Ok(instance) => instance.into(),
             Err(error) => {

@@ -12,8 +12,10 @@ use testkit::nspawn::{Blueprint, Machine, Request, Response, Server};
 
 /// The address of the metadata service; in the machine's own network alone.
 const METADATA: &str = "169.254.169.254:80";
+const USER_DATA: &str = "/metadata/instance/compute/userData";
+const INSTANCE: &str = "/metadata/instance";
 
-fn document() -> String {
+fn document(platform: &Value) -> String {
     json!({
         "apiVersion": "node.kiln.dev/v1alpha1", "kind": "NodeConfig", "metadata": {"generation": 1},
         "spec": {
@@ -22,7 +24,7 @@ fn document() -> String {
                 "certificateAuthority": "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n",
             },
             "kubelet": {"version": "1.34.4"},
-            "platform": {"hostName": "early"},
+            "platform": platform,
         },
     })
     .to_string()
@@ -40,11 +42,15 @@ enum Gives {
 use Gives::{All, NoWay, Nothing};
 
 fn answer(request: &Request) -> Response {
-    match request.target.split('?').next() {
-        Some("/metadata/instance/compute/userData") => Response::text(STANDARD.encode(document())),
-        Some("/metadata/instance") => Response::json(r#"{"compute":{"osProfile":{"computerName":"early"}}}"#),
+    match path(request) {
+        USER_DATA => Response::text(STANDARD.encode(document(&json!({"hostName": "early"})))),
+        INSTANCE => Response::json(r#"{"compute":{"osProfile":{"computerName":"early"}}}"#),
         _ => Response::status(404),
     }
+}
+
+fn path(request: &Request) -> &str {
+    request.target.split('?').next().unwrap_or_default()
 }
 
 /// A machine that plays the host: its services, a server of addresses, and behind links of it a network with a node in it.
@@ -311,5 +317,26 @@ fn what_is_put_on_ends_by_itself_is_taken_over_and_leaves_what_is_another_s() {
         machine.read("/said").filter(|said| said.matches("for now").count() == 2)
     });
     host.release();
+    assert_eq!(host.left(), "");
+}
+
+#[test]
+fn an_address_that_ends_between_the_document_and_the_name_is_asked_for_again() {
+    let host = Host::new(&[("eth0", All)]);
+    let metadata = host.metadata.as_ref().expect("it runs");
+    metadata.set(|request| match path(request) {
+        USER_DATA => Response::text(STANDARD.encode(document(&json!({})))),
+        _ => Response::status(503),
+    });
+    host.begin("--time-scale 20");
+    host.machine.wait_until("it asks for its name", |_| {
+        metadata.seen().iter().any(|request| path(request) == INSTANCE).then_some(())
+    });
+    host.machine.shell("ip -n node -4 address flush dev eth0");
+    host.machine.wait_until("another address", |machine| {
+        machine.read("/said").filter(|said| said.matches("for now").count() == 2)
+    });
+    host.release();
+    assert_eq!(host.machine.read("/node/etc/hostname").as_deref(), Some("early\n"));
     assert_eq!(host.left(), "");
 }
