@@ -50,12 +50,23 @@ pub struct Signature {
 
 /// A document of a version that this program does not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{api_version}` `{kind}` is not read here: `{}` `{}` is", v1alpha1::API_VERSION, v1alpha1::KIND)]
+#[error("{}: `{}` `{}` is read here", self.said(), v1alpha1::API_VERSION, v1alpha1::KIND)]
 pub struct Unsupported {
     /// The version that it says.
     pub api_version: String,
     /// The kind that it says.
     pub kind: String,
+}
+
+impl Unsupported {
+    fn said(&self) -> String {
+        match (self.api_version.as_str(), self.kind.as_str()) {
+            ("", "") => "it has no apiVersion and no kind".to_owned(),
+            ("", _) => "it has no apiVersion".to_owned(),
+            (_, "") => "it has no kind".to_owned(),
+            (version, kind) => format!("`{version}` `{kind}` is not known"),
+        }
+    }
 }
 
 /// A document that cannot be taken.

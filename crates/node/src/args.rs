@@ -39,6 +39,16 @@ Options:
   --links DIR           boot: where the kernel describes the links that may be used to ask, or `none` (`none` with `--root`)
   --time-scale N        waits are N times shorter
 
+Examples:
+  kilnd config check node.json
+  kilnd plan --config node.json --root ./node
+      What a document would change on a folder that stands for a node, and what that costs.
+  kilnd apply --config node.json
+  kilnd status --output json
+  kilnd rollback --to 3
+  kilnd inspect --root /host
+  kilnd seal --check
+
 Exit codes: 0 done or nothing to do, 1 failed and nothing changed, 2 usage, 3 asked: the cluster must do it, 4 came back.
 ";
 
@@ -273,7 +283,8 @@ impl Given {
                 Some("check") => {
                     Command::ConfigCheck { file: words.next().ok_or(needs("config check", "FILE"))?.into() }
                 }
-                other => return Err(Usage::UnknownCommand(format!("config {}", other.unwrap_or_default()))),
+                Some(other) => return Err(Usage::UnknownCommand(format!("config {other}"))),
+                None => return Err(needs("config", "check FILE")),
             },
             "help" => return Ok(Command::Help),
             "version" => return Ok(Command::Version),
@@ -330,6 +341,7 @@ mod tests {
             ("", "a command is missing"),
             ("aply", "there is no command `aply`"),
             ("apply", "`apply` needs `--config FILE`"),
+            ("config", "`config` needs `check FILE`"),
             ("config chek f", "there is no command `config chek`"),
             ("config check", "`config check` needs `FILE`"),
             ("status --to 3", "`--to` is not an option of `status`"),
@@ -355,5 +367,14 @@ mod tests {
             );
         }
         assert_eq!(parse("apply --help").expect("good").command, Command::Help);
+    }
+
+    #[test]
+    fn every_example_is_a_command_line_of_this_program() {
+        let examples: Vec<&str> = HELP.lines().filter_map(|line| line.strip_prefix("  kilnd ")).collect();
+        assert!(examples.len() >= 7, "{examples:?}");
+        for example in examples {
+            parse(example).unwrap_or_else(|error| panic!("{example}: {error}"));
+        }
     }
 }

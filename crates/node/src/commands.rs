@@ -123,7 +123,7 @@ pub fn rollback(node: &Node, to: Option<u64>, output: Output) -> Ending {
             node.journal.say(&format!("generation {number} is in force"));
             status(node, output)
         }
-        Err(error @ (NotBack::NoSuch { .. } | NotBack::NothingBefore { .. })) => {
+        Err(error @ (NotBack::Nothing | NotBack::NoSuch { .. } | NotBack::NothingBefore { .. })) => {
             say_failed(node, output, FAILED, &chain(&error))
         }
         Err(error) => fail(node, "rollback", output, FAILED, chain(&error), None),
@@ -156,7 +156,7 @@ pub fn status(node: &Node, output: Output) -> Ending {
 /// Says everything that is wrong with a document.
 pub fn config_check(file: &Path, output: Output) -> Ending {
     let problems = match read(file) {
-        Err(problem) => vec![(String::new(), problem)],
+        Err(error) => vec![(String::new(), format!("it cannot be read: {error}"))],
         Ok(bytes) => match kiln_guest::decode(&bytes) {
             Err(error) => vec![(String::new(), chain(&error).join(": "))],
             Ok(decoded) => match NodeConfig::parse(&decoded.document) {
@@ -176,8 +176,8 @@ pub fn config_check(file: &Path, output: Output) -> Ending {
         }
         Output::Text => {
             let line = |(path, reason): &(String, String)| match path.as_str() {
-                "" => format!("{reason}\n"),
-                path => format!("{path}: {reason}\n"),
+                "" => format!("{}: {reason}\n", named(file)),
+                path => format!("{}: {path}: {reason}\n", named(file)),
             };
             Ending { code: FAILED, text: problems.iter().map(line).collect() }
         }
@@ -193,7 +193,7 @@ fn good(file: &Path, config: &NodeConfig, output: Output) -> Ending {
             &json!({"valid": true, "generation": number, "hash": hash, "signed": config.signature.is_some(), "unknownFields": unknown}),
         ),
         Output::Text => {
-            let mut text = format!("{}: good, generation {number} ({})\n", file.display(), short(&hash));
+            let mut text = format!("{}: good, generation {number} ({})\n", named(file), short(&hash));
             for field in unknown {
                 _ = writeln!(text, "`{field}` is not known to this version and does nothing");
             }
@@ -203,19 +203,23 @@ fn good(file: &Path, config: &NodeConfig, output: Output) -> Ending {
 }
 
 fn offered(node: &Node, config: &Path) -> Result<Offered, Vec<String>> {
-    let bytes = read(config).map_err(|problem| vec![problem])?;
-    let source = if config.as_os_str() == "-" { "standard input".to_owned() } else { config.display().to_string() };
+    let source = named(config);
+    let bytes = read(config).map_err(|error| vec![format!("`{source}` cannot be read: {error}")])?;
     Offered::read(&node.root, &bytes, &source).map_err(|error| chain(&error))
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, String> {
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    if file.as_os_str() != "-" {
+        return std::fs::read(file);
+    }
     let mut bytes = Vec::new();
-    let done = if file.as_os_str() == "-" {
-        std::io::stdin().lock().read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(file).and_then(|mut open| open.read_to_end(&mut bytes))
-    };
-    done.map(|_| bytes).map_err(|error| format!("`{}` cannot be read: {error}", file.display()))
+    std::io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What people call it.
+fn named(file: &Path) -> String {
+    if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() }
 }
 
 /// A failure that the status remembers.

@@ -12,6 +12,9 @@ use crate::store;
 /// What keeps a node from going back.
 #[derive(Debug, thiserror::Error)]
 pub enum NotBack {
+    /// There was never one.
+    #[error("no generation is in force: `kilnd apply` makes one")]
+    Nothing,
     /// There is nothing before what is in force.
     #[error("there is no generation before {}; these are there: {there}", .now.map_or("the first".to_owned(), |now| now.to_string()))]
     NothingBefore {
@@ -21,7 +24,7 @@ pub enum NotBack {
         there: String,
     },
     /// There is no such generation.
-    #[error("there is no generation {number} any more; these are there: {there}")]
+    #[error("there is no generation {number}; these are there: {there}")]
     NoSuch {
         /// The number.
         number: u64,
@@ -136,6 +139,9 @@ fn choose(
     number: Option<u64>,
 ) -> Result<(Generation, NodeConfig), NotBack> {
     let there = || all.iter().map(|(generation, _)| generation.number.to_string()).collect::<Vec<_>>().join(", ");
+    if all.is_empty() {
+        return Err(NotBack::Nothing);
+    }
     let known = |folder: &str| all.iter().find(|(generation, _)| generation.folder == folder);
     if let Some(number) = number {
         let found = all.iter().rev().find(|(generation, _)| generation.number == number);
