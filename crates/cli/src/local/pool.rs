@@ -152,13 +152,18 @@ fn tell(path: &Path, text: Option<&str>) -> Result<(), Failure> {
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    // No pool's name begins with a dot.
-    let new = folder.join(".new");
+    let new = unfinished(path);
     let _ = fs::remove_file(&new);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_data()?;
     fs::rename(&new, path)
+}
+
+/// Where the text of a pool is written before it is whole: not where somebody writes another pool's. No pool's name begins with a dot.
+fn unfinished(path: &Path) -> PathBuf {
+    let pool = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{pool}.new"))
 }
 
 async fn scale(command: &Scale, now: &Now) -> Result<(), Failure> {
@@ -207,6 +212,13 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn two_pools_that_are_told_at_once_write_into_files_of_their_own() {
+        let path = |pool| unfinished(&user_data(Path::new("/state"), pool));
+        assert_eq!(path("few"), Path::new("/state/user-data/.few.new"));
+        assert_ne!(path("few"), path("many"));
+    }
 
     #[test]
     fn what_a_pool_is_told_is_its_owners_alone_even_where_it_was_everybodys_and_can_be_taken_back() {

@@ -14,7 +14,7 @@ use crate::stop::Stop;
 
 const EXAMPLES: &str = "Examples:
   kiln local run -- bash
-  kiln local run --state ./lab -- sh -c 'kiln local pool create nodes --image ./root && kiln local status'
+  kiln local run --state ./lab -- sh -c 'kiln local image import debian ./root && kiln local pool create nodes --image debian'
 
 The end of the command ends every machine of the world. Disks, pools and images stay in the state folder for the next world.
 Exit code: that of the command; 137 where it was killed.";
@@ -59,7 +59,7 @@ fn failed(error: &WorldError) -> Failure {
     match error {
         WorldError::Taken { .. } => Failure::chain(3, error),
         WorldError::NotRoot => Failure::chain(2, error).hint("run it with `sudo`"),
-        WorldError::Missing { .. } => Failure::chain(2, error),
+        WorldError::Missing { .. } | WorldError::NotFirst => Failure::chain(2, error),
         _ => Failure::chain(1, error),
     }
 }

@@ -54,6 +54,9 @@ pub enum WorldError {
     /// Namespaces and mounts are for root.
     #[error("a world needs root: it makes namespaces, mounts and network devices")]
     NotRoot,
+    /// What makes a world would change the host's mounts and network here.
+    #[error("`kiln local first` is the first process of a world's own namespaces; start a world with `kiln local run`")]
+    NotFirst,
     /// A program is not installed.
     #[error("`{program}` is not in `{place}`; it is in the package `{package}` of Debian and Ubuntu")]
     Missing {

@@ -17,6 +17,9 @@ use super::{First, World, WorldError, dhcp};
 impl First {
     /// Makes the world around this process, which must be the first of new namespaces. Nothing runs in it yet.
     pub fn make(&self) -> Result<World, WorldError> {
+        if std::process::id() != 1 {
+            return Err(WorldError::NotFirst);
+        }
         self.end_with_our_starter()?;
         let run = run_folder(&self.state);
         finished(Command::new("mount").args(["-t", "proc", "proc", "/proc"]))?;
@@ -70,5 +73,23 @@ pub fn run(command: &[OsString]) -> Result<i32, WorldError> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(failed(error.into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_the_first_of_its_processes_makes_no_world() {
+        let state = tempfile::tempdir().unwrap();
+        // No such file can be open: whoever went on would fail before the first mount.
+        let told = First {
+            state: state.path().into(),
+            group: "none".to_owned(),
+            ends: -1,
+            tools: super::super::Tools::default(),
+        };
+        assert!(matches!(told.make(), Err(WorldError::NotFirst)));
     }
 }

@@ -66,14 +66,7 @@ impl World {
         if !held(&lock)? {
             let folder = self.machine(body.name.as_str());
             fs::create_dir_all(&folder).map_err(WorldError::file(&folder))?;
-            // That of an earlier life would be taken for the new one's.
-            let pid = folder.join("pid");
-            match fs::remove_file(&pid) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(WorldError::File { path: pid, source: error });
-                }
-                _ => {}
-            }
+            forget(&folder)?;
             let mut command = match &body.disk {
                 DiskPath::Folders { lower, upper, work } => self.nspawn(body, &folder, lower, upper, work)?,
                 DiskPath::Qcow2(disk) => self.qemu(body, &folder, disk)?,
@@ -251,8 +244,22 @@ impl World {
     }
 }
 
+/// Removes what an earlier life of a machine left, which was killed perhaps: its number would be taken for the new one's, and a monitor for
+/// that of a virtual machine, though one of the same name may be none.
+fn forget(folder: &Path) -> Result<(), WorldError> {
+    for path in [folder.join("pid"), qemu::monitor(folder)] {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(WorldError::File { path, source: error });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// A file that its owner alone reads, empty. One of an older kiln may have been everybody's.
-fn private_file(path: &Path) -> std::io::Result<File> {
+pub(super) fn private_file(path: &Path) -> std::io::Result<File> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.set_permissions(Permissions::from_mode(0o600))?;
     Ok(file)

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::command::finished;
+use super::machine::private_file;
 use super::tools::{Needed, must_have, program};
 use super::{World, WorldError, address, hardware};
 use crate::Body;
@@ -18,6 +19,9 @@ pub(super) const QEMU: &str = include_str!("qemu.sh");
 
 const NEEDED: [Needed; 3] =
     [("qemu-system-x86_64", "qemu-system-x86"), ("qemu-img", "qemu-utils"), ("genisoimage", "genisoimage")];
+
+/// What is this system's own wherever QEMU comes from.
+const NEEDED_HERE: [Needed; 1] = [("timeout", "coreutils")];
 
 /// The kernel's arguments where it does not come from the disk. Debian's kernel for clouds has `NVMe` and ext4 built in, so that there is no
 /// initrd; its first network card is `eth0`, as in a cloud; and one that gives up restarts the machine, as a real one does.
@@ -31,6 +35,7 @@ impl World {
     /// A virtual machine of its own session.
     pub(super) fn qemu(&self, body: &Body, folder: &Path, disk: &Path) -> Result<Command, WorldError> {
         must_have(self.qemu_root(), &NEEDED)?;
+        must_have(None, &NEEDED_HERE)?;
         let medium = self.iso(body, folder)?;
         let kernel = self.kernel(disk)?;
         let fast = match &kernel {
@@ -45,9 +50,9 @@ impl World {
         say(&["-uuid", &body.vm_id]);
         // What Azure's firmware says, by which a guest knows where it is.
         say(&["-smbios", "type=3,asset=7783-7084-3265-9085-8269-3286-77"]);
-        say(&["-monitor", &format!("unix:{},server,nowait", monitor(folder).display())]);
+        say(&["-monitor", &format!("unix:{},server,nowait", escaped(&monitor(folder)))]);
         for (id, file, format) in [("root", disk, "qcow2"), ("medium", medium.as_path(), "raw")] {
-            say(&["-drive", &format!("if=none,id={id},file={},format={format},cache=unsafe", file.display())]);
+            say(&["-drive", &format!("if=none,id={id},file={},format={format},cache=unsafe", escaped(file))]);
             say(&["-device", &format!("nvme,drive={id},serial={id}")]);
         }
         let wire = format!("tap,id=net,ifname=m{},script=no,downscript=no", body.number);
@@ -61,8 +66,6 @@ impl World {
         if let Some(kernel) = &kernel {
             say(&["-kernel", &kernel.display().to_string(), "-append", KERNEL]);
         }
-        // A monitor of an earlier life answers nobody.
-        let _ = fs::remove_file(monitor(folder));
         let mut command = self.detached(body, folder)?;
         command.args(["sh", "-c", QEMU, "qemu"]).args(words);
         self.find_modules(&mut command);
@@ -91,10 +94,7 @@ impl World {
     /// The provisioning medium, as Azure hands it to a machine.
     fn iso(&self, body: &Body, folder: &Path) -> Result<PathBuf, WorldError> {
         hardware::prepare(folder, body)?;
-        let medium = folder.join("medium.iso");
-        let mut command = self.command("genisoimage");
-        finished(command.args(["-quiet", "-joliet", "-rock", "-o"]).arg(&medium).arg(folder.join("hardware/cd")))?;
-        Ok(medium)
+        written(self.command("genisoimage"), folder)
     }
 
     /// The kernel beside the lowest file of a disk, `FILE.vmlinuz`. A disk without one starts by what is on it.
@@ -139,6 +139,19 @@ impl World {
     }
 }
 
+/// Runs what makes a medium of a machine's folder. Custom data is on it, so it is its owner's alone from its first byte on.
+fn written(mut command: Command, folder: &Path) -> Result<PathBuf, WorldError> {
+    let medium = folder.join("medium.iso");
+    private_file(&medium).map_err(WorldError::file(&medium))?;
+    finished(command.args(["-quiet", "-joliet", "-rock", "-o"]).arg(&medium).arg(folder.join("hardware/cd")))?;
+    Ok(medium)
+}
+
+/// A path within one of QEMU's options: a comma would end it there, and two are one.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
 /// What kills the program that is its argument after a while.
 fn deadline(seconds: &str) -> Command {
     let mut command = Command::new("timeout");
@@ -170,7 +183,28 @@ pub(super) fn press_power_button(folder: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[test]
+    fn a_comma_in_a_path_is_doubled_and_nothing_else_changes() {
+        assert_eq!(escaped(Path::new("/lab, old/node:1=a.qcow2")), "/lab,, old/node:1=a.qcow2");
+    }
+
+    #[test]
+    fn a_medium_is_its_owners_alone_even_where_it_was_everybodys() {
+        let folder = tempfile::tempdir().unwrap();
+        let medium = folder.path().join("medium.iso");
+        fs::write(&medium, "earlier").unwrap();
+        fs::set_permissions(&medium, fs::Permissions::from_mode(0o644)).unwrap();
+        // In place of genisoimage: what it does to a file that is there.
+        let program = folder.path().join("genisoimage");
+        testkit::script(&program, "stat --format %a \"$5\" >\"$5\"");
+        assert_eq!(written(Command::new(&program), folder.path()).unwrap(), medium);
+        assert_eq!(fs::read_to_string(&medium).unwrap().trim(), "600", "before the first byte");
+        assert_eq!(fs::metadata(&medium).unwrap().permissions().mode() & 0o777, 0o600);
+    }
 
     #[test]
     fn the_processor_is_used_only_where_a_kernel_ran_on_it_in_time() {

@@ -103,6 +103,18 @@ async fn a_number_that_a_machine_left_is_nobodys_once_the_machine_is_off() {
     assert!(stranger.0.try_wait().unwrap().is_none(), "it lives");
 }
 
+#[test]
+fn nothing_of_a_machine_that_was_killed_is_taken_for_its_next_life() {
+    let folder = tempfile::tempdir().unwrap();
+    forget(folder.path()).unwrap();
+    for file in ["pid", "monitor", "lock"] {
+        fs::write(folder.path().join(file), "17").unwrap();
+    }
+    forget(folder.path()).unwrap();
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["lock"]);
+}
+
 #[tokio::test]
 async fn a_killed_machine_is_off_only_when_the_last_of_its_processes_is_gone() {
     let mut outer = Ends(Command::new("sh").args(["-c", "sleep 600 & wait"]).spawn().unwrap());
