@@ -88,17 +88,14 @@ impl Address {
 
     /// Reads what the kernel says of one.
     fn parse(body: &[u8]) -> Option<Self> {
-        let (head, mut rest) = body.split_at_checked(8)?;
+        let (head, rest) = body.split_at_checked(8)?;
         let (mut address, mut valid) = (None, None);
-        while let Some(start) = rest.get(..4) {
-            let length = usize::from(u16::from_ne_bytes([start[0], start[1]]));
-            let value = rest.get(4..length)?;
-            match u16::from_ne_bytes([start[2], start[3]]) {
+        for (kind, value) in attributes(rest) {
+            match kind {
                 number::ADDRESS_LOCAL => address = Some(Ipv4Addr::from(four(value, 0)?)),
                 number::ADDRESS_CACHE => valid = Some(u32::from_ne_bytes(four(value, 4)?)),
                 _ => {}
             }
-            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         }
         let valid = valid.filter(|seconds| *seconds != FOREVER).map(|seconds| Duration::from_secs(seconds.into()));
         Some(Self { index: u32::from_ne_bytes(four(head, 4)?), address: address?, prefix: head[1], valid })
@@ -193,12 +190,19 @@ impl Table {
         gone(self.change("remove the way to", &way.to.to_string(), number::DELETE_ROUTE, 0, &way.body(index)))
     }
 
-    fn change(&self, doing: &'static str, what: &str, kind: u16, flags: u16, body: &[u8]) -> Result<(), Error> {
+    pub(crate) fn change(
+        &self,
+        doing: &'static str,
+        what: &str,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+    ) -> Result<(), Error> {
         self.ask(doing, what, kind, flags | number::ACKNOWLEDGE, body, |_| ())
     }
 
     /// Sends one request and reads until its end is said.
-    fn ask(
+    pub(crate) fn ask(
         &self,
         doing: &'static str,
         what: &str,
@@ -265,11 +269,24 @@ fn address_of(index: u32, address: Ipv4Addr) -> Vec<u8> {
     body
 }
 
-/// Length, kind, value; all values here are a multiple of four bytes long.
-fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+/// Length, kind, value; the next begins at a multiple of four bytes.
+pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend(u16::try_from(4 + value.len()).unwrap_or(u16::MAX).to_ne_bytes());
     body.extend(kind.to_ne_bytes());
     body.extend(value);
+    body.resize(body.len().next_multiple_of(4), 0);
+}
+
+/// Kinds and values, up to the first whose length leads outside.
+pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let start = rest.get(..4)?;
+        let length = usize::from(u16::from_ne_bytes([start[0], start[1]]));
+        let kind = u16::from_ne_bytes([start[2], start[3]]);
+        let value = rest.get(4..length)?;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
 }
 
 #[cfg(test)]

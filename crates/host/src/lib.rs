@@ -20,6 +20,7 @@ mod owners;
 pub mod priority;
 pub mod random;
 mod root;
+mod rules;
 pub mod ssh;
 pub mod systemd;
 

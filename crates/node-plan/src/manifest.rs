@@ -25,6 +25,9 @@ pub struct Manifest {
     pub enabled: BTreeMap<String, bool>,
     /// Paths that kiln mounts a disk on.
     pub mounts: BTreeSet<String>,
+    /// Whether kiln keeps pods from the metadata service.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub blocks_metadata: bool,
 }
 
 /// A file elsewhere.
@@ -117,6 +120,7 @@ impl Manifest {
             accounts: desired.accounts.iter().map(|account| account.name.clone()).collect(),
             enabled: desired.late.iter().filter_map(enabled).collect(),
             mounts: desired.late.iter().filter_map(mount).collect(),
+            blocks_metadata: desired.block_metadata,
         }
     }
 
@@ -134,6 +138,7 @@ impl Manifest {
         }
         self.accounts.extend(cut_off.accounts);
         self.mounts.extend(cut_off.mounts);
+        self.blocks_metadata |= cut_off.blocks_metadata;
         self
     }
 

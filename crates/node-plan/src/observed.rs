@@ -17,6 +17,8 @@ pub struct Observed {
     pub texts: BTreeMap<String, String>,
     /// Settings of the kernel by their files, as they read. One that the kernel does not have is not here.
     pub settings: BTreeMap<String, String>,
+    /// Whether pods are kept from the metadata service.
+    pub blocks_metadata: bool,
     /// The host name.
     pub host_name: String,
     /// Accounts by name.
@@ -72,6 +74,8 @@ pub struct Questions {
     pub accounts: BTreeSet<String>,
     /// Units whose state of start is asked.
     pub enabled: BTreeSet<String>,
+    /// Whether it is asked if pods are kept from the metadata service.
+    pub metadata: bool,
 }
 
 impl Questions {
@@ -85,6 +89,7 @@ impl Questions {
             settings: desired.kernel.iter().map(|setting| setting.path.clone()).collect(),
             accounts: desired.accounts.iter().map(|account| account.name.clone()).collect(),
             enabled: BTreeSet::new(),
+            metadata: desired.block_metadata,
         };
         questions.enabled.extend(desired.late.iter().filter_map(|late| match late {
             Late::Enabled { unit, .. } => Some(unit.clone()),

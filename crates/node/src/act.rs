@@ -6,6 +6,7 @@ use kiln_node_plan::{Artifact, Before, Step};
 
 use crate::enable;
 use crate::late::{self, LateError};
+use crate::metadata;
 use crate::node::Node;
 use crate::services::{self, ServiceError};
 use crate::way::{Pace, Way};
@@ -132,6 +133,7 @@ impl Way {
                 Err(error) if error.is_not_found() => return Err(ActError::NoSetting(setting.path.clone())),
                 done => done?,
             },
+            Step::BlockMetadata { block } => metadata::set_blocked(root, *block)?,
             Step::HostName { name } => {
                 let line = format!("{name}\n");
                 root.write_all(&[Placed::new("/etc/hostname", line.as_bytes(), 0o644)], durability)?;

@@ -18,6 +18,7 @@ pub mod inspect;
 pub mod install;
 pub mod journal;
 pub mod late;
+pub mod metadata;
 pub mod network;
 pub mod node;
 pub mod observe;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kiln_host::{Found, Kind, Owners, Root};
 use kiln_node_plan::{Artifact, Desired, Late, Manifest, Observed, Owner, Questions, Seen};
 
-use crate::{enable, late};
+use crate::{enable, late, metadata};
 
 /// Answers what a plan to a desired state asks. `manifest` is what the generation before remembers.
 pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Result<Observed, kiln_host::Error> {
@@ -40,6 +40,9 @@ pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Re
             observed.accounts.insert(name.clone(), account);
         }
     }
+    if questions.metadata {
+        observed.blocks_metadata = metadata::is_blocked(root)?;
+    }
     if root.is_host() {
         observed.swap = swap(&text(root, "/proc/swaps")?);
         let mountinfo = text(root, "/proc/self/mountinfo")?;
@@ -71,6 +74,7 @@ fn pretend(desired: &Desired, observed: &mut Observed) {
         }
     }
     observed.root_grown = true;
+    observed.blocks_metadata = desired.block_metadata;
 }
 
 fn seen(root: &Root, owners: &Owners<'_>, path: &str, wanted: Option<&Artifact>) -> Result<Seen, kiln_host::Error> {

@@ -146,5 +146,8 @@ impl Way {
 
 /// Whether a step only puts something back.
 fn is_return(step: &Step) -> bool {
-    matches!(step, Step::PutBack { .. } | Step::Edit { .. } | Step::Set(_) | Step::Retire { .. })
+    matches!(
+        step,
+        Step::PutBack { .. } | Step::Edit { .. } | Step::Set(_) | Step::BlockMetadata { .. } | Step::Retire { .. }
+    )
 }

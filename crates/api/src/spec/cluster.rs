@@ -41,5 +41,8 @@ document! {
         policy: String = Drain,
         /// The largest packet of the node's interfaces.
         mtu: u32 = Drain,
+        /// Whether pods that do not share the host's network are kept from the metadata service at `169.254.169.254`. The node itself
+        /// reaches it all the same.
+        block_metadata: Option<bool> = Reload,
     }
 }

@@ -33,6 +33,8 @@ pub struct Desired {
     pub blocks: Vec<Block>,
     /// Settings of the running kernel, in the order in which they are written.
     pub kernel: Vec<Setting>,
+    /// Whether pods are kept from the metadata service.
+    pub block_metadata: bool,
     /// The host name, where it is not the platform's.
     pub host_name: Option<String>,
     /// Accounts of people.

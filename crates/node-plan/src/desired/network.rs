@@ -11,6 +11,7 @@ use crate::layout::RUNTIME_UNIT;
 const BRIDGE: &str = "10-kiln.conflist";
 
 pub(super) fn render(draft: &mut Draft<'_>) {
+    metadata(draft);
     let network = &draft.spec.network;
     let list = match network.plugin.as_str() {
         // An agent in the cluster writes the configuration.
@@ -32,6 +33,18 @@ pub(super) fn render(draft: &mut Draft<'_>) {
         let path = format!("/sys/class/net/{}/mtu", draft.facts.image.interface);
         draft.desired.kernel.push(Setting { path, value: network.mtu.to_string(), optional: true });
     }
+}
+
+/// Rules of the node's routing keep pods away: they hold for packets that the node routes.
+fn metadata(draft: &mut Draft<'_>) {
+    let network = &draft.spec.network;
+    let block = network.block_metadata == Some(true);
+    draft.unfit_when(
+        block && network.plugin == "azure" && network.mode == "bridge",
+        "spec.network.blockMetadata",
+        "in the mode `bridge` packets of pods leave over the node's own link and are not routed by it",
+    );
+    draft.desired.block_metadata = block;
 }
 
 /// A bridge of the node's own, with addresses of the range that the kubelet is given.

@@ -31,6 +31,7 @@ pub(super) fn steps(
     work.outside(desired, observed);
     work.blocks(desired, observed);
     work.settings(desired, observed);
+    work.metadata(desired, observed);
     work.people(desired, observed);
     work.waiting(desired, observed);
     work.unmount(desired, observed);
@@ -42,6 +43,7 @@ pub(super) fn steps(
 struct Work {
     keep: Vec<Step>,
     generation: bool,
+    metadata: Option<Step>,
     files: Vec<Step>,
     units: Vec<Step>,
     settings: Vec<Step>,
@@ -165,6 +167,16 @@ impl Work {
         }
     }
 
+    fn metadata(&mut self, desired: &Desired, observed: &Observed) {
+        let remembered = observed.manifest.as_ref().is_some_and(|manifest| manifest.blocks_metadata);
+        self.generation |= desired.block_metadata != remembered;
+        self.metadata = match desired.block_metadata {
+            true => (!observed.blocks_metadata).then_some(Step::BlockMetadata { block: true }),
+            // Also where somebody has taken a part of it away.
+            false => remembered.then_some(Step::BlockMetadata { block: false }),
+        };
+    }
+
     fn people(&mut self, desired: &Desired, observed: &Observed) {
         if let Some(name) = &desired.host_name
             && *name != observed.host_name
@@ -241,6 +253,8 @@ impl Work {
         if self.generation {
             steps.push(Step::WriteGeneration);
         }
+        // First of all: a machine that starts again lets pods run also when a file cannot be written.
+        steps.extend(self.metadata);
         steps.extend(self.files);
         steps.extend(modules);
         steps.extend(self.settings);

@@ -34,6 +34,11 @@ pub enum Step {
     },
     /// A setting of the kernel is written.
     Set(Setting),
+    /// Pods are kept from the metadata service, or no longer.
+    BlockMetadata {
+        /// Whether they are.
+        block: bool,
+    },
     /// The machine gets its name.
     HostName {
         /// The name.
@@ -107,6 +112,8 @@ impl fmt::Display for Step {
             Self::PutBack { path, .. } => write!(f, "put back {path}"),
             Self::Edit { path, .. } => write!(f, "edit {path}"),
             Self::Set(setting) => write!(f, "set {} to {}", setting.path, setting.value),
+            Self::BlockMetadata { block: true } => f.write_str("keep pods from the metadata service"),
+            Self::BlockMetadata { block: false } => f.write_str("let pods reach the metadata service"),
             Self::HostName { name } => write!(f, "name the machine {name}"),
             Self::Account(account) => write!(f, "set up the account {}", account.name),
             Self::Retire { name } => write!(f, "retire the account {name}"),

@@ -123,6 +123,7 @@ fn rows() -> Vec<(&'static str, Value, Value)> {
         ),
         ("spec.network.policy", bridge(""), bridge("calico")),
         ("spec.network.mtu", nothing(), json!({"network": {"mtu": 1400}})),
+        ("spec.network.blockMetadata", nothing(), json!({"network": {"blockMetadata": true}})),
         ("spec.os.sysctl", nothing(), json!({"os": {"sysctl": {"vm.swappiness": "1"}}})),
         ("spec.os.swap.sizeMib", nothing(), json!({"os": {"swap": {"sizeMib": 64}}})),
         ("spec.os.hugePages.transparent", nothing(), json!({"os": {"hugePages": {"transparent": "never"}}})),

@@ -36,7 +36,7 @@ fn part(which: usize, n: u64) -> Value {
         }
         14 => json!({"platform": {"users": [{"name": "ann", "sshKeys": [format!("ssh-ed25519 A{n} ann")]}]}}),
         15 => json!({"platform": {"temporaryDisk": {"mountPath": "/mnt"}}, "os": {"swap": {"sizeMib": n}}}),
-        16 => json!({"network": {"plugin": "azure", "mtu": 1400 + n}}),
+        16 => json!({"network": {"plugin": "azure", "mtu": 1400 + n, "blockMetadata": n == 0}}),
         17 => json!({"os": {"kernelModules": ["br_netfilter"], "kernelArguments": [format!("a={n}")]}}),
         18 => json!({"kubelet": {"configuration": {"cpuManagerPolicy": "static", "reservedSystemCPUs": text}}}),
         _ => {

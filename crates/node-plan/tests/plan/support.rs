@@ -26,6 +26,7 @@ pub(crate) struct Machine {
     pub(crate) swap: BTreeMap<String, u64>,
     pub(crate) mounts: Vec<String>,
     pub(crate) grown: bool,
+    pub(crate) blocks_metadata: bool,
     pub(crate) host_name: String,
     /// What the generation that is written, and not yet turned to, remembers.
     pub(crate) written: Option<Manifest>,
@@ -44,6 +45,7 @@ impl Default for Machine {
             swap: BTreeMap::new(),
             mounts: Vec::new(),
             grown: false,
+            blocks_metadata: false,
             host_name: "node-1".to_owned(),
             written: None,
             services: Vec::new(),
@@ -107,8 +109,8 @@ impl Machine {
         let files: BTreeMap<_, _> = self.files.iter().filter(|(path, _)| !own(path)).collect();
         let enabled: Vec<_> = self.enabled.iter().filter(|(_, enabled)| **enabled).collect();
         format!(
-            "{files:#?}\n{:#?}\n{:#?}\n{enabled:#?}\n{:?}\n{:?}",
-            self.settings, self.accounts, self.swap, self.mounts
+            "{files:#?}\n{:#?}\n{:#?}\n{enabled:#?}\n{:?}\n{:?}\n{}",
+            self.settings, self.accounts, self.swap, self.mounts, self.blocks_metadata
         )
     }
 
@@ -132,6 +134,7 @@ impl Machine {
             files: self.files.iter().map(|(path, file)| (path.clone(), seen(file))).collect(),
             texts: self.files.keys().map(|path| (path.clone(), self.text(path))).collect(),
             settings: self.settings.clone(),
+            blocks_metadata: self.blocks_metadata,
             host_name: self.host_name.clone(),
             accounts: self.accounts.clone(),
             enabled: self.enabled.clone(),
@@ -150,6 +153,7 @@ impl Machine {
         observed.settings.retain(|path, _| questions.settings.contains(path));
         observed.accounts.retain(|name, _| questions.accounts.contains(name));
         observed.enabled.retain(|unit, _| questions.enabled.contains(unit));
+        observed.blocks_metadata &= questions.metadata;
         observed
     }
 
@@ -209,6 +213,7 @@ impl Machine {
             Step::Set(setting) => {
                 self.settings.insert(setting.path.clone(), setting.value.clone());
             }
+            Step::BlockMetadata { block } => self.blocks_metadata = *block,
             Step::HostName { name } => self.host_name.clone_from(name),
             Step::Account(account) => {
                 self.accounts.insert(account.name.clone(), account.clone());

@@ -46,6 +46,10 @@ fn each_reason_names_its_field() {
         (json!({"network": {"plugin": "weave"}}), "spec.network.plugin"),
         (json!({"network": {"plugin": "bridge"}}), "spec.kubelet.configuration[podCIDR]"),
         (json!({"network": {"plugin": "azure", "mode": "overlay"}}), "spec.network.mode"),
+        (
+            json!({"network": {"plugin": "azure", "mode": "bridge", "blockMetadata": true}}),
+            "spec.network.blockMetadata",
+        ),
         (json!({"os": {"kernelModules": ["../x"]}}), "spec.os.kernelModules"),
         (json!({"os": {"kernelArguments": ["a=$(x)"]}}), "spec.os.kernelArguments"),
         (json!({"os": {"hugePages": {"pages2mi": 9_000_000}}}), "spec.os.hugePages"),
