@@ -5,7 +5,7 @@ mod booted;
 use booted::ONE;
 use booted::cloud::Cloud;
 use booted::cluster::{Cluster, real};
-use booted::document::{Document, medium};
+use booted::document::Document;
 use booted::stage::{Stage, pods};
 use serde_json::{Value, json};
 use testkit::nspawn::Machine;
@@ -15,7 +15,7 @@ fn joined(name: &str) -> (Machine, Cloud, Cluster) {
     let mut machine = real(name).build();
     let (cloud, cluster) = (Cloud::of(&machine), Cluster::of(&machine));
     machine.hardware("dmi/product_uuid", ONE);
-    machine.hardware("cd/ovf-env.xml", medium("node-1", Some(&cluster.document(1))));
+    machine.hardware("cd/ovf-env.xml", cluster.medium());
     machine.boot();
     machine.wait_until("the node is ready", |_| cluster.is_ready().then_some(()));
     Stage::wait_committed(&machine, 1);

@@ -8,12 +8,11 @@ use serde_json::{Value, json};
 use testkit::Network;
 use testkit::nspawn::{Blueprint, Machine};
 
-use super::document::Document;
+use super::document::{Document, medium_with};
 use super::stage::Stage;
 
-/// A bootstrap token, and the file that holds it on the node.
+/// A bootstrap token.
 const TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
-const TOKEN_FILE: &str = "/etc/kiln/join";
 
 /// What a kubelet writes to the kernel's settings; the kernel is the host's.
 const SETTINGS: [&str; 6] = [
@@ -71,7 +70,7 @@ impl Cluster {
         Document::new(generation)
             .with("/spec/cluster/endpoint", json!(format!("https://kubernetes:{port}")))
             .with("/spec/cluster/certificateAuthority", json!(self.plane.authority()))
-            .with("/spec/credentialFrom", json!({"kind": "file", "name": TOKEN_FILE}))
+            .with("/spec/credentialFrom", json!({"kind": "customData"}))
             .with("/spec/platform/hostName", json!("node-1"))
             .with(
                 "/spec/kubelet/configuration",
@@ -95,6 +94,11 @@ impl Cluster {
             )
             // kubelet and the node itself, as without any word about it.
             .with("/spec/health", json!({"withinSeconds": 600}))
+    }
+
+    /// The provisioning medium of a node: the first document, and the token beside it.
+    pub(crate) fn medium(&self) -> String {
+        medium_with("node-1", &self.document(1), &format!("{}.{}", TOKEN.0, TOKEN.1))
     }
 
     /// Creates or changes an object.
@@ -141,7 +145,6 @@ pub(crate) fn real(name: &str) -> Blueprint {
         .file("/usr/lib/kiln/image.json", IMAGE)
         .file("/etc/cni/net.d/10-none.conflist", NETWORK)
         .file("/etc/hosts", HOSTS)
-        .secret(TOKEN_FILE, format!("{}.{}\n", TOKEN.0, TOKEN.1))
         // containerd makes overlays, which cannot lie on one; kubelet measures the file system below it.
         .scratch("/var/lib/containerd")
         .scratch("/var/lib/kubelet")

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kiln_api::media;
 use serde_json::{Value, json};
 
 /// Enough of a certificate for a document; nobody connects by it.
@@ -66,7 +67,22 @@ pub(crate) fn max_pods(generation: u64, number: u32) -> Document {
 
 /// What the provisioning medium holds: `ovf-env.xml` with a document, or without.
 pub(crate) fn medium(host_name: &str, document: Option<&Document>) -> String {
-    let data = document.map(|document| format!("<wa:CustomData>{}</wa:CustomData>", document.encoded()));
+    custom_data(host_name, document.map(Document::encoded).as_deref())
+}
+
+/// The same, with what the node joins with beside the document.
+pub(crate) fn medium_with(host_name: &str, document: &Document, credential: &str) -> String {
+    let head = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n";
+    let document = [b"\n\n", &document.bytes()[..], b"\n--b\n"].concat();
+    let (first, second) = (media::NODE_CONFIG, media::CREDENTIAL);
+    let mut message = format!("{head}Content-Type: {first}").into_bytes();
+    message.extend(document);
+    message.extend(format!("Content-Type: {second}\n\n{credential}\n--b--\n").into_bytes());
+    custom_data(host_name, Some(&STANDARD.encode(message)))
+}
+
+fn custom_data(host_name: &str, encoded: Option<&str>) -> String {
+    let data = encoded.map(|encoded| format!("<wa:CustomData>{encoded}</wa:CustomData>"));
     xml(&format!("<wa:HostName>{host_name}</wa:HostName>{}", data.unwrap_or_default()), "false")
 }
 

@@ -197,6 +197,7 @@ fn platform(disk: &Disk) {
     disk.secret("/etc/netplan/50-cloud-init.yaml", netplan);
     disk.write("/run/systemd/network/10-netplan-eth0.network", "[Match]\nPermanentMACAddress=00:0d:3a:01:02:03\n");
     disk.secret("/var/lib/cloud/instances/donor/user-data.txt", format!("#cloud-config\n# {SECRET}\n"));
+    disk.secret("/var/lib/kiln/custom-data", "IyBzZWNyZXQK");
     symlink("/var/lib/cloud/instances/donor", disk.at("/var/lib/cloud/instance")).expect("a link");
     disk.write("/var/lib/waagent/provisioned", DONOR);
     disk.secret("/var/lib/waagent/ovf-env.xml", format!("<Environment>{SECRET}</Environment>"));
