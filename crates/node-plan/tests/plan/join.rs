@@ -47,7 +47,7 @@ fn a_certificate_that_was_given_is_used_as_it_is() {
 #[test]
 fn a_kubeconfig_that_was_given_is_taken_as_it_is() {
     let text = "apiVersion: v1\nkind: Config\nclusters: []\n";
-    let desired = render(json!({"credentialFrom": {"kind": "protectedSettings"}}), Some(text));
+    let desired = render(json!({"credentialFrom": {"kind": "protectedSettings", "name": "/k"}}), Some(text));
     assert_eq!(desired.file(layout::BOOTSTRAP_KUBECONFIG).expect("it").content.expose(), text.as_bytes());
 }
 

@@ -4,6 +4,7 @@ mod asks;
 mod fields;
 mod golden;
 mod join;
+mod metadata;
 mod odd;
 mod properties;
 mod skew;
