@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, ExitStatus, Stdio};
 
 use crate::expected::Configured;
 use crate::world::{Tools, finished, folder, tail};
-use crate::{Error, Variant};
+use crate::{Error, Identity, Variant};
 
 /// The room for a report. A capture of some two hundred units with the journal takes a few MiB.
 const REPORT_SIZE: u64 = 64 << 20;
@@ -17,6 +18,9 @@ const REPORT: &str = "report.raw";
 
 /// A kernel that gives up turns the machine off.
 const KERNEL: &str = "console=ttyS0 rw mitigations=off quiet panic=-1";
+
+/// Minutes after which a machine is taken to hang. The slowest variant takes one or two of the host's, five where two others compile.
+const PATIENCE: u32 = 30;
 
 /// How a machine's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub struct Boot {
     pub lease: Option<f64>,
     /// Instructions that kilnd's units took until their boot was over, the kernel's work for them included; where kilnd was there.
     pub instructions: Option<u64>,
+    /// What kilnd took it for; where kilnd was there.
+    pub identity: Option<Identity>,
     /// The folder with the capture (`manager.txt`, `units.txt`) and the journal.
     pub capture: PathBuf,
     /// What the node had in the end.
@@ -89,8 +95,9 @@ impl Machine<'_> {
         let units = fs::read_to_string(&units).map_err(Error::file(&units))?;
         let instructions = (self.clock == Clock::Instructions).then(|| instructions(&units)).flatten();
         let journal = capture.join("journal.txt");
-        let lease = lease(&fs::read_to_string(&journal).map_err(Error::file(&journal))?);
-        Ok(Boot { up, busy, lease, instructions, capture, configured })
+        let journal = fs::read_to_string(&journal).map_err(Error::file(&journal))?;
+        let (lease, identity) = (lease(&journal), Identity::of(&journal));
+        Ok(Boot { up, busy, lease, instructions, identity, capture, configured })
     }
 
     /// Makes a fresh copy of the disk, boots it and waits until it turned itself off. The report is then on its disk.
@@ -103,7 +110,8 @@ impl Machine<'_> {
         let file = self.work.join(REPORT);
         File::create(&file).and_then(|file| file.set_len(REPORT_SIZE)).map_err(Error::file(&file))?;
 
-        let mut command = self.tools.command("qemu-system-x86_64");
+        let mut command = self.tools.command("timeout");
+        command.args(["--signal=KILL", &format!("{PATIENCE}m"), "qemu-system-x86_64"]);
         command.args(arguments(self.clock)).args(["-uuid", self.variant.machine(), "-append"]);
         let root = if self.variant == Variant::Disks { "nvme0n1p1" } else { "nvme0n1" };
         command.arg(format!("root=/dev/{root} {KERNEL}{more}"));
@@ -111,22 +119,37 @@ impl Machine<'_> {
         drive(&mut command, "report", REPORT, "raw");
         // Everybody has the same devices: finding one more takes the kernel longer than anything that is measured here.
         drive(&mut command, "medium", self.medium, "raw");
-        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let failed = |source| Error::Command { line: format!("qemu-system-x86_64 ({name})"), source };
-        let mut child = command.spawn().map_err(failed)?;
-        let mut console = String::new();
-        if let Some(output) = child.stdout.take() {
-            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-                console.push_str(&String::from_utf8_lossy(&line));
-                console.push('\n');
-            }
-        }
-        child.wait().map_err(failed)?;
-        if console.contains("LAB-DONE") {
-            return Ok(());
-        }
-        Err(Error::Machine { variant: name, what: "did not report".to_owned(), console: tail(&console, 30) })
+        watched(&mut command, name)
     }
+}
+
+/// Runs a machine to its end, which must come after its report.
+fn watched(command: &mut Command, variant: &'static str) -> Result<(), Error> {
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let failed = |source| Error::Command { line: format!("qemu-system-x86_64 ({variant})"), source };
+    let mut child = command.spawn().map_err(failed)?;
+    let mut console = String::new();
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            console.push_str(&String::from_utf8_lossy(&line));
+            console.push('\n');
+        }
+    }
+    let status = child.wait().map_err(failed)?;
+    if console.contains("LAB-DONE") && !is_killed(status) {
+        return Ok(());
+    }
+    let what = if is_killed(status) {
+        format!("was killed: it did not turn itself off within {PATIENCE} minutes, or somebody else did it")
+    } else {
+        "did not report".to_owned()
+    };
+    Err(Error::Machine { variant, what, console: tail(&console, 30) })
+}
+
+/// Whether `timeout` was over. It kills its whole group, itself included; where it did not get to that it says so by its code.
+fn is_killed(status: ExitStatus) -> bool {
+    status.signal() == Some(9) || status.code() == Some(128 + 9)
 }
 
 /// When networkd said that it has an address by DHCP: seconds since the kernel's entry.
@@ -166,7 +189,7 @@ fn arguments(clock: Clock) -> Vec<&'static str> {
     arguments
 }
 
-fn drive(command: &mut std::process::Command, id: &str, file: &str, format: &str) {
+fn drive(command: &mut Command, id: &str, file: &str, format: &str) {
     command.arg("-drive").arg(format!("if=none,id={id},file={file},format={format},cache=unsafe"));
     command.arg("-device").arg(format!("nvme,drive={id},serial={id}"));
 }
@@ -190,6 +213,20 @@ mod tests {
                        [    9.341270] n systemd-networkd[9]: e: DHCPv4 address 10.0.2.15/24, gateway 10.0.2.2 acquired\n";
         assert_eq!(lease(journal), Some(9.34127));
         assert_eq!(lease("[    8.93] n systemd-networkd[9]: e: Link UP\n"), None);
+    }
+
+    #[test]
+    fn a_machine_that_hangs_is_ended_and_told_with_its_console() {
+        let run = |seconds: &str, lines: &str| {
+            let mut command = Command::new("timeout");
+            watched(command.args(["--signal=KILL", seconds, "sh", "-c", lines]), "floor")
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(run("60", "echo LAB-DONE"), Ok(()));
+        let error = run("0.2", "echo early; sleep 600").unwrap_err();
+        assert!(error.contains("`floor` was killed") && error.contains("early"), "{error}");
+        let error = run("60", "echo panic").unwrap_err();
+        assert!(error.contains("did not report") && error.contains("panic"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a start may cost, and whether it does not cost more.
 
 use crate::report::Report;
-use crate::{Clock, Variant, container};
+use crate::{Clock, Identity, Row, Variant, container};
 
 /// A budget and what was measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +16,10 @@ pub struct Judged {
     pub holds: bool,
 }
 
+/// Ratios are judged from this many boots of each on. Of fewer the middle one moves with a single one that went otherwise: seconds of the
+/// host vary by tenths, and under a clock of instructions there is still the order in which units happen to start.
+const ENOUGH: usize = 5;
+
 /// How much of another variant's busy time one may take.
 const RATIOS: [(Variant, Variant, f64); 4] = [
     (Variant::Kilnd, Variant::Floor, 1.05),
@@ -24,12 +28,16 @@ const RATIOS: [(Variant, Variant, f64); 4] = [
     (Variant::Clone, Variant::Again, 1.03),
 ];
 
-/// Judges every budget for which there are boots. Nodes that are not alike hold no budget; ratios of a clock that is the host's are
+/// Judges every budget for which there are boots enough. Nodes that are not alike hold no budget; ratios of a clock that is the host's are
 /// shown by the report and not judged, since whatever else ran on the host is in them.
 pub fn judge(report: &Report) -> Vec<Judged> {
     let mut judged = Vec::new();
     for (variant, to, limit) in RATIOS {
-        let Some(ratio) = report.ratio(variant, to).filter(|_| report.clock == Clock::Instructions) else { continue };
+        let enough = [variant, to].map(|one| row(report, one).is_some_and(|row| row.boots.len() >= ENOUGH));
+        if report.clock != Clock::Instructions || enough != [true; 2] {
+            continue;
+        }
+        let Some(ratio) = report.ratio(variant, to) else { continue };
         judged.push(Judged {
             what: format!("{} / {}", variant.name(), to.name()),
             measured: ratio.as_ref().map_or_else(|_| "unlike".to_owned(), |ratio| format!("{ratio:.3}")),
@@ -37,7 +45,7 @@ pub fn judge(report: &Report) -> Vec<Judged> {
             holds: ratio.is_ok_and(|ratio| ratio <= limit),
         });
     }
-    let enough = report.contained.iter().all(|row| row.seconds.len() >= container::ENOUGH);
+    let enough = report.contained.iter().all(|row| row.seconds.len() >= ENOUGH);
     if let Some(ratio) = container::ratio(&report.contained).filter(|_| enough) {
         judged.push(Judged {
             what: "in nspawn: kilnd / cloud-init".to_owned(),
@@ -47,20 +55,33 @@ pub fn judge(report: &Report) -> Vec<Judged> {
         });
     }
     judged.extend(order(report));
+    judged.extend(identity(report, Variant::Clone, "the donor's identity is gone", Identity::Reset));
+    judged.extend(identity(report, Variant::Again, "the identity is kept", Identity::Again));
     judged
+}
+
+fn row(report: &Report, variant: Variant) -> Option<&Row> {
+    report.rows.iter().find(|row| row.variant == variant)
+}
+
+/// A copy is cheap where it does not reset what it has to, and an ordinary start is dear where it does: either would keep their ratio.
+fn identity(report: &Report, variant: Variant, what: &str, wanted: Identity) -> Option<Judged> {
+    let boots = &row(report, variant)?.boots;
+    let right = boots.iter().filter(|boot| boot.identity == Some(wanted)).count();
+    Some(every(format!("{}: {what}", variant.name()), right, boots.len()))
+}
+
+/// What must be so in every boot.
+fn every(what: String, right: usize, boots: usize) -> Judged {
+    Judged { what, measured: format!("{right} of {boots}"), limit: "all".to_owned(), holds: right == boots }
 }
 
 /// Kubelet does not wait for the network where the document is on the machine: it starts before there is an address.
 fn order(report: &Report) -> Option<Judged> {
-    let row = report.rows.iter().find(|row| row.variant == Variant::Kilnd)?;
+    let row = row(report, Variant::Kilnd)?;
     // A machine that had no address when it reported had none when kubelet started.
     let early = row.boots.iter().filter(|boot| boot.lease.is_none_or(|lease| boot.up < lease)).count();
-    Some(Judged {
-        what: "kilnd: kubelet before the DHCP lease".to_owned(),
-        measured: format!("{early} of {}", row.boots.len()),
-        limit: "all".to_owned(),
-        holds: early == row.boots.len(),
-    })
+    Some(every("kilnd: kubelet before the DHCP lease".to_owned(), early, row.boots.len()))
 }
 
 #[cfg(test)]
@@ -68,14 +89,15 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::Boot;
     use crate::expected::{Configured, PATHS};
-    use crate::{Boot, Row};
 
     fn row(variant: Variant, busy: f64, lease: Option<f64>) -> Row {
         let all = PATHS().into_iter().map(|path| (path.to_owned(), (0o644, b"x".to_vec())));
         let configured = Configured(all.collect());
-        let boot = Boot { up: busy, busy, lease, instructions: None, capture: PathBuf::new(), configured };
-        Row { variant, boots: vec![boot] }
+        let (instructions, identity) = (None, None);
+        let boot = Boot { up: busy, busy, lease, instructions, identity, capture: PathBuf::new(), configured };
+        Row { variant, boots: vec![boot; ENOUGH] }
     }
 
     fn report(rows: Vec<Row>) -> Report {
@@ -95,6 +117,36 @@ mod tests {
         let mut unlike = report(rows(4.0));
         unlike.rows[0].boots[0].configured.0.clear();
         assert_eq!((judge(&unlike)[0].holds, judge(&unlike)[0].measured.as_str()), (false, "unlike"));
+    }
+
+    #[test]
+    fn a_ratio_of_fewer_than_five_boots_of_either_is_not_judged() {
+        let judged = |floor, kilnd| {
+            let mut rows = vec![row(Variant::Floor, 4.0, None), row(Variant::Kilnd, 9.0, None)];
+            rows[0].boots.truncate(floor);
+            rows[1].boots.truncate(kilnd);
+            judge(&report(rows)).iter().any(|judged| judged.what == "kilnd / floor")
+        };
+        assert!(judged(5, 5));
+        assert!(!judged(4, 5) && !judged(5, 4) && !judged(1, 1));
+    }
+
+    #[test]
+    fn a_copy_that_kept_an_identity_and_a_start_that_lost_one_break_the_budget() {
+        let holds = |variant, right, last| {
+            let mut row = row(variant, 1.0, None);
+            row.boots.iter_mut().for_each(|boot| boot.identity = Some(right));
+            row.boots[ENOUGH - 1].identity = last;
+            let mut judged = judge(&report(vec![row]));
+            assert_eq!(judged.len(), 1, "{judged:?}");
+            judged.remove(0).holds
+        };
+        for (variant, right, wrong) in
+            [(Variant::Clone, Identity::Reset, Identity::Again), (Variant::Again, Identity::Again, Identity::Reset)]
+        {
+            assert!(holds(variant, right, Some(right)));
+            assert!(!holds(variant, right, Some(wrong)) && !holds(variant, right, None));
+        }
     }
 
     #[test]
@@ -126,6 +178,7 @@ mod tests {
     #[test]
     fn ratios_of_the_host_s_clock_are_not_judged() {
         let rows = vec![row(Variant::Clone, 9.0, None), row(Variant::Again, 1.0, None)];
-        assert_eq!(judge(&Report { rows, contained: Vec::new(), clock: Clock::Wall }), []);
+        let judged = judge(&Report { rows, contained: Vec::new(), clock: Clock::Wall });
+        assert!(judged.iter().all(|judged| !judged.what.contains(" / ")), "{judged:?}");
     }
 }

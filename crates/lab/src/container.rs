@@ -19,9 +19,6 @@ pub(crate) const VARIANTS: [Variant; 3] = [Variant::Floor, Variant::Kilnd, Varia
 /// How much of cloud-init's time kilnd may take.
 pub(crate) const BUDGET: f64 = 0.10;
 
-/// Fewer starts than this say nothing: their seconds are the host's.
-pub(crate) const ENOUGH: usize = 5;
-
 /// Settings of the kernel belong to the host there: files of the machine's own take the place of those that the document sets, put there
 /// by one process, since all but `floor` wait for it.
 const PRETEND: &str = "\

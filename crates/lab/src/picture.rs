@@ -86,7 +86,15 @@ mod tests {
     fn row(variant: Variant, busy: f64, content: &[u8]) -> Row {
         let all = PATHS().into_iter().map(|path| (path.to_owned(), (0o644, content.to_vec())));
         let configured = Configured(all.collect());
-        let boot = Boot { up: busy, busy, lease: None, instructions: None, capture: PathBuf::new(), configured };
+        let boot = Boot {
+            up: busy,
+            busy,
+            lease: None,
+            instructions: None,
+            identity: None,
+            capture: PathBuf::new(),
+            configured,
+        };
         Row { variant, boots: vec![boot] }
     }
 

@@ -8,7 +8,7 @@ use crate::boot::Boot;
 use crate::budget::judge;
 use crate::container::Contained;
 use crate::expected::differing;
-use crate::{Clock, Variant};
+use crate::{Clock, Identity, Variant};
 
 /// The boots of one variant.
 #[derive(Clone, Debug)]
@@ -150,6 +150,7 @@ impl Report {
                 "busy": row.boots.iter().map(|boot| boot.busy).collect::<Vec<_>>(),
                 "up": row.boots.iter().map(|boot| boot.up).collect::<Vec<_>>(),
                 "lease": row.boots.iter().map(|boot| boot.lease).collect::<Vec<_>>(),
+                "identity": row.boots.iter().map(|boot| boot.identity.map(Identity::name)).collect::<Vec<_>>(),
                 "instructions": row.boots.iter().map(|boot| boot.instructions).collect::<Vec<_>>(),
                 "median": row.busy(),
                 "ofFloor": ratio(Variant::Floor),
@@ -180,7 +181,7 @@ mod tests {
         let all = PATHS().into_iter().map(|path| (path.to_owned(), (0o644, b"x".to_vec())));
         let mut configured = Configured(all.collect());
         configured.0.insert("/etc/lab/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
-        Boot { up: busy, busy, lease: None, instructions: None, capture: PathBuf::new(), configured }
+        Boot { up: busy, busy, lease: None, instructions: None, identity: None, capture: PathBuf::new(), configured }
     }
 
     fn report(motd: &str) -> Report {
