@@ -5,6 +5,7 @@ The ready line of `kiln sim serve` comes in the variable KILN_SIM, facts of the 
 
 import json
 import os
+import socket
 import time
 from contextlib import contextmanager
 
@@ -68,7 +69,7 @@ class Azure:
     def __init__(self):
         ready = json.loads(os.environ["KILN_SIM"])
         self.facts = json.loads(os.environ.get("KILN_FACTS", "{}"))
-        self.arm, self.authority, self.imds = ready["arm"], ready["authority"], ready["imds"]
+        self.arm, self.authority, self._imds = ready["arm"], ready["authority"], ready["imds"]
         self.tenant, self.subscription = ready["tenantId"], ready["subscriptionId"]
         self.client_id, self.client_secret = ready["clientId"], ready["clientSecret"]
         self.group, self.location = ready["resourceGroup"], ready["location"]
@@ -76,6 +77,13 @@ class Azure:
         self._token = None
         self._session = requests.Session()
         self.compute = self.client()
+
+    @property
+    def imds(self):
+        """The metadata service. Who asks it is where no real one can answer, because its address is the test's own."""
+        with socket.socket() as ours:
+            ours.bind(("169.254.169.254", 0))
+        return self._imds
 
     def credential(self, tenant=None, client_id=None, client_secret=None):
         return ClientSecretCredential(

@@ -14,7 +14,7 @@ mod sim;
 pub use clients::{az, python};
 pub use finished::{Finished, run};
 pub use identity::IDENTITY;
-pub use network::{Network, private};
+pub use network::{Network, assert_private, private};
 pub use parts::{Part, Tier};
 pub use require::{require, tier};
 pub use script::script;

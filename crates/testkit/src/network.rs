@@ -17,7 +17,7 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-pub use private::private;
+pub use private::{assert_private, private};
 
 /// A network with nothing but loopback and the addresses of a cloud. A machine's stays over restarts of the machine.
 #[derive(Clone, Debug)]

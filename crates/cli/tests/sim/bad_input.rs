@@ -35,6 +35,7 @@ fn a_bad_world_is_named_with_its_place_and_no_folder_is_made() {
         ("typo.yaml", "location: westus2\npools:\n- name: a\n  capcity: 3\n", &["typo.yaml", "capcity", "4"][..]),
         ("value.yaml", "pools: [{name: x, capacity: 5000}]\n", &["value.yaml", "pools[0].capacity", "5000"]),
         ("syntax.yaml", "pools: [", &["syntax.yaml"]),
+        ("type.yaml", "pools: 3\n", &["--world", "type.yaml: line 1 column 8"]),
         (
             "refused.yaml",
             "resources: [{path: Microsoft.Nothing/nowhere/x, body: {}}]\n",
@@ -53,7 +54,7 @@ fn a_bad_world_is_named_with_its_place_and_no_folder_is_made() {
 fn bad_faults_are_named_with_their_place() {
     let folder = folder();
     let unknown = written(folder.path(), "faults.yaml", "faults:\n- kind: exploded\n");
-    refused(&["--faults", text(&unknown)], &["faults.yaml", "exploded"]);
+    refused(&["--faults", text(&unknown)], &["error: --faults ", "faults.yaml", "exploded"]);
     let chance = written(folder.path(), "chance.yaml", "faults: [{kind: preempted, probability: 3}]\n");
     refused(&["--faults", text(&chance)], &["chance.yaml", "faults[0].probability", "3"]);
     refused(&["--faults", text(&folder.path().join("missing.yaml"))], &["missing.yaml"]);

@@ -94,11 +94,25 @@ impl Operator {
     }
 }
 
+/// Runs a test, and what it starts, where no service of a real host answers its clients.
+pub(crate) fn apart(test: impl Future<Output = ()> + Send) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    testkit::private().inside(|| runtime.enable_all().build().expect("a runtime").block_on(test));
+}
+
 /// Asks the metadata service, from an address of this machine.
 pub(crate) async fn metadata(sim: &SimProcess, from: &str, path: &str) -> Got {
     let from: IpAddr = from.parse().expect("an address");
-    let client = plain().local_address(from).build().expect("a client");
-    send(&client, Method::GET, &format!("{}{path}", sim.key("imds")), &[("metadata", "true")], String::new())
-        .await
-        .expect("an answer")
+    ask(plain().local_address(from), sim.key("imds"), path, &[("metadata", "true")]).await
+}
+
+/// Asks the wire server.
+pub(crate) async fn wire_server(sim: &SimProcess, path: &str) -> Got {
+    ask(plain(), sim.key("wireServer"), path, &[]).await
+}
+
+async fn ask(client: ClientBuilder, service: &str, path: &str, headers: &[(&str, &str)]) -> Got {
+    testkit::assert_private();
+    let client = client.build().expect("a client");
+    send(&client, Method::GET, &format!("{service}{path}"), headers, String::new()).await.expect("an answer")
 }

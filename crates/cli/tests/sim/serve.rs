@@ -6,7 +6,7 @@ use std::path::Path;
 
 use reqwest::{Method, Version};
 
-use crate::http::{Operator, metadata, plain, send, trusting};
+use crate::http::{Operator, apart, metadata, plain, send, trusting, wire_server};
 use crate::{folder, kiln, text};
 
 const SUBSCRIPTIONS: &str = "/subscriptions?api-version=2022-12-01";
@@ -58,28 +58,30 @@ async fn the_certificate_is_good_for_the_address_too_and_only_with_the_ca() {
     assert!(format!("{error:?}").contains("UnknownIssuer"), "{error:?}");
 }
 
-#[tokio::test]
-async fn a_machine_is_told_by_the_address_that_it_calls_from() {
-    let folder = folder();
-    let world = folder.path().join("world.yaml");
-    std::fs::write(&world, "addressPrefix: 127.77.0.0/16\npools: [{name: pool, capacity: 2}]\n").expect("written");
-    let sim = kiln().sim(&["--world", text(&world), "--speed", "instant"]);
-    let path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text";
-    assert_eq!(metadata(&sim, "127.77.0.1", path).await.text, "pool_0");
-    assert_eq!(metadata(&sim, "127.77.0.2", path).await.text, "pool_1");
-    let stranger = metadata(&sim, "127.0.0.1", path).await;
-    assert!(stranger.status == 404 && stranger.text.contains("/vm/pool000000/"), "{}", stranger.text);
-    let named = metadata(&sim, "127.0.0.1", &format!("/vm/pool_1{path}")).await;
-    assert_eq!(named.text, "pool_1");
+#[test]
+fn a_machine_is_told_by_the_address_that_it_calls_from() {
+    apart(async {
+        let folder = folder();
+        let world = folder.path().join("world.yaml");
+        std::fs::write(&world, "addressPrefix: 127.77.0.0/16\npools: [{name: pool, capacity: 2}]\n").expect("written");
+        let sim = kiln().sim(&["--world", text(&world), "--speed", "instant"]);
+        let path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text";
+        assert_eq!(metadata(&sim, "127.77.0.1", path).await.text, "pool_0");
+        assert_eq!(metadata(&sim, "127.77.0.2", path).await.text, "pool_1");
+        let stranger = metadata(&sim, "127.0.0.1", path).await;
+        assert!(stranger.status == 404 && stranger.text.contains("/vm/pool000000/"), "{}", stranger.text);
+        let named = metadata(&sim, "127.0.0.1", &format!("/vm/pool_1{path}")).await;
+        assert_eq!(named.text, "pool_1");
+    });
 }
 
-#[tokio::test]
-async fn the_wire_server_answers_on_its_own_address() {
-    let sim = kiln().sim(&[]);
-    let url = format!("{}/vm/k8s-agentpool1-26100436-vmss000000/?comp=versions", sim.key("wireServer"));
-    let got =
-        send(&plain().build().expect("a client"), Method::GET, &url, &[], String::new()).await.expect("an answer");
-    assert!(got.status == 200 && got.text.contains("<Version>2012-11-30</Version>"), "{}", got.text);
+#[test]
+fn the_wire_server_answers_on_its_own_address() {
+    apart(async {
+        let sim = kiln().sim(&[]);
+        let got = wire_server(&sim, "/vm/k8s-agentpool1-26100436-vmss000000/?comp=versions").await;
+        assert!(got.status == 200 && got.text.contains("<Version>2012-11-30</Version>"), "{}", got.text);
+    });
 }
 
 #[tokio::test]
@@ -123,6 +125,10 @@ fn sigterm_ends_it_with_0_and_leaves_nothing_behind() {
 
 #[test]
 fn a_request_under_way_is_answered_when_the_end_comes() {
+    testkit::private().inside(is_answered_when_the_end_comes);
+}
+
+fn is_answered_when_the_end_comes() {
     let mut sim = kiln().sim(&["--speed", "instant"]);
     let address = sim.key("wireServer").trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(&address).expect("a connection");

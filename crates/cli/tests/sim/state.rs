@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::Value;
 use testkit::SimProcess;
 
-use crate::http::{Operator, metadata};
+use crate::http::{Operator, apart, metadata};
 use crate::{folder, kiln, text};
 
 fn serve(state: &Path) -> SimProcess {
@@ -64,21 +64,23 @@ async fn kill_9_loses_nothing_that_was_acknowledged() {
     }
 }
 
-#[tokio::test]
-async fn a_restart_keeps_machines_certificates_and_tokens() {
-    let folder = folder();
-    let mut sim = serve(folder.path());
-    let operator = Operator::roaming(&sim).await;
-    let path =
-        "/vm/k8s-agentpool1-26100436-vmss000003/metadata/instance/compute/vmId?api-version=2021-02-01&format=text";
-    let before = (metadata(&sim, "127.0.0.1", path).await.text, std::fs::read(sim.key("caFile")).expect("a file"));
-    assert_eq!(sim.terminate().and_then(|status| status.code()), Some(0));
-    let sim = serve(folder.path());
-    assert_eq!(
-        (metadata(&sim, "127.0.0.1", path).await.text, std::fs::read(sim.key("caFile")).expect("a file")),
-        before
-    );
-    assert_eq!(operator.at(&sim).get("/subscriptions?api-version=2022-12-01").await.status, 200);
+#[test]
+fn a_restart_keeps_machines_certificates_and_tokens() {
+    apart(async {
+        let folder = folder();
+        let mut sim = serve(folder.path());
+        let operator = Operator::roaming(&sim).await;
+        let path =
+            "/vm/k8s-agentpool1-26100436-vmss000003/metadata/instance/compute/vmId?api-version=2021-02-01&format=text";
+        let before = (metadata(&sim, "127.0.0.1", path).await.text, std::fs::read(sim.key("caFile")).expect("a file"));
+        assert_eq!(sim.terminate().and_then(|status| status.code()), Some(0));
+        let sim = serve(folder.path());
+        assert_eq!(
+            (metadata(&sim, "127.0.0.1", path).await.text, std::fs::read(sim.key("caFile")).expect("a file")),
+            before
+        );
+        assert_eq!(operator.at(&sim).get("/subscriptions?api-version=2022-12-01").await.status, 200);
+    });
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -27,6 +28,16 @@ pub fn private() -> &'static Network {
     &MADE.get_or_init(make).0
 }
 
+/// Fails where a real metadata service could answer: in any network in which its address is not the test's own.
+///
+/// # Panics
+/// There.
+#[track_caller]
+pub fn assert_private() {
+    let is_ours = TcpListener::bind((Ipv4Addr::new(169, 254, 169, 254), 0)).is_ok();
+    assert!(is_ours, "a client of the metadata service runs in `testkit::private().inside`");
+}
+
 #[track_caller]
 fn make() -> (Network, File) {
     let mut unshare = Command::new("unshare");
@@ -45,7 +56,7 @@ fn make() -> (Network, File) {
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
-    use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+    use std::net::{SocketAddr, TcpStream};
     use std::thread;
     use std::time::Duration;
 
@@ -79,6 +90,13 @@ mod tests {
         let error =
             private().within(|| TcpStream::connect_timeout(&nobody, Duration::from_secs(5))).expect_err("no route");
         assert_eq!(error.kind(), std::io::ErrorKind::NetworkUnreachable, "{error}");
+    }
+
+    #[test]
+    fn where_the_real_service_could_answer_its_client_fails() {
+        private().inside(assert_private);
+        let outside = std::panic::catch_unwind(assert_private).expect_err("not here");
+        assert!(outside.downcast_ref::<&str>().is_some_and(|said| said.contains("testkit::private()")));
     }
 
     #[test]
