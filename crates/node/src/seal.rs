@@ -85,6 +85,9 @@ pub fn find(root: &Root) -> Result<Vec<Finding>, NotSealed> {
     if let Some(JoinCredential::BootstrapToken { token_id, .. }) = join::credential(root)? {
         found.push(Finding { item: "join credential".to_owned(), path: format!("bootstrap token {token_id}") });
     }
+    for (path, _) in join::named(root)?.into_iter().filter(|(_, is_token)| *is_token) {
+        found.push(Finding { item: "join credential".to_owned(), path });
+    }
     Ok(found)
 }
 

@@ -3,8 +3,9 @@
 mod identity_donor;
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
 
-use identity_donor::{DONOR, DONOR_NAME, Disk, SECRET, TENANT, TOKEN, donor, empty, said};
+use identity_donor::{DONOR, DONOR_NAME, Disk, SECRET, TENANT, TOKEN, donor, empty, joins_by, said};
 use kiln_node_plan::Treatment;
 use kilnd::identity::{items, settle};
 use serde_json::Value;
@@ -153,6 +154,41 @@ fn the_join_credential_goes_or_stays_by_its_kind() {
     let plugin = clone_of(&plugin, ONE);
     assert!(plugin.has("/var/lib/kubelet/bootstrap-kubeconfig"));
     assert!(!plugin.has("/root/.kube/cache/kubelogin"));
+}
+
+#[test]
+fn a_token_in_the_file_that_a_document_names_goes_and_another_credential_stays() {
+    let kubeconfig = format!("kind: Config\nclusters: []\nusers:\n- user:\n    token: abcdef.{TOKEN}\n");
+    for (kind, text) in [("file", format!("abcdef.{TOKEN}\n")), ("protectedSettings", kubeconfig)] {
+        let donor = donor();
+        joins_by(&donor, kind, "/etc//join/token");
+        donor.secret("/etc/join/token", &text);
+        donor.secret("/etc/join/other", "of somebody else");
+        let clone = clone_of(&donor, ONE);
+        assert_eq!(clone.holding(TOKEN), Vec::<String>::new(), "{kind}");
+        assert_eq!(clone.text("/etc/join/other"), "of somebody else");
+        assert!(donor.has("/etc/join/token"), "the donor's disk is not the clone's");
+    }
+
+    let linked = donor();
+    joins_by(&linked, "file", "/etc/join");
+    linked.secret("/opt/secrets/..data/join", format!("abcdef.{TOKEN}\n"));
+    symlink("..data/join", linked.at("/opt/secrets/join")).expect("a link");
+    symlink("/opt/secrets/./join", linked.at("/etc/join")).expect("a link");
+    let clone = clone_of(&linked, ONE);
+    assert_eq!(clone.holding(TOKEN), Vec::<String>::new());
+    assert!(!clone.has("/etc/join") && clone.has("/opt/secrets/..data"));
+
+    let shared = donor();
+    joins_by(&shared, "file", "/etc/join");
+    let pem = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\nMA==\n";
+    shared.secret("/etc/join", pem);
+    assert_eq!(clone_of(&shared, ONE).text("/etc/join"), pem, "all nodes share it");
+
+    let strange = donor();
+    joins_by(&strange, "file", "/etc/kubernetes");
+    strange.write("/etc/kubernetes/kept", "");
+    assert!(clone_of(&strange, ONE).has("/etc/kubernetes/kept"), "a folder is no credential");
 }
 
 #[test]

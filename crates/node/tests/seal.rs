@@ -2,7 +2,7 @@
 
 mod identity_donor;
 
-use identity_donor::{DONOR, SECRET, TENANT, TOKEN, donor, said};
+use identity_donor::{DONOR, SECRET, TENANT, TOKEN, donor, joins_by, said};
 use serde_json::Value;
 
 #[test]
@@ -45,6 +45,18 @@ fn a_sealed_disk_passes_its_own_check_and_starts_as_nobodys() {
     disk.in_machine(DONOR);
     assert!(disk.kilnd(&["identity"]).status.success());
     assert!(disk.text("/run/kiln/boot.json").contains("\"first\""));
+}
+
+#[test]
+fn a_token_in_a_file_of_others_is_named_and_taken_away() {
+    let disk = donor();
+    joins_by(&disk, "protectedSettings", "/var/lib/extension/token");
+    disk.secret("/var/lib/extension/token", format!("abcdef.{TOKEN}\n"));
+    let check = disk.kilnd(&["seal", "--check"]);
+    assert!(said(&check).contains("join credential: /var/lib/extension/token\n"), "{}", said(&check));
+    assert!(!said(&check).contains(TOKEN), "{}", said(&check));
+    assert!(disk.kilnd(&["seal", "--yes"]).status.success());
+    assert!(!disk.has("/var/lib/extension/token") && disk.kilnd(&["seal", "--check"]).status.success());
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! How the kubelet of this disk got in, by its kubeconfigs. Nothing of a credential leaves this module but its kind.
 
+use kiln_api::spec::{CredentialFrom, CredentialKind};
 use kiln_host::Root;
-use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, KUBECONFIG, current};
+use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, DOCUMENT, GENERATIONS, KUBECONFIG, current};
 use kiln_node_plan::{JoinCredential, TokenId};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 /// Where a kubelet's first credential is: ours, AKS Engine's and AKS', kubeadm's.
@@ -54,6 +56,40 @@ pub(super) fn own(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
         }
     }
     Ok(all)
+}
+
+/// Files that a document of this disk names as the place of its credential, and whether each holds a bootstrap token.
+pub fn named(root: &Root) -> Result<Vec<(String, bool)>, kiln_host::Error> {
+    let mut all = Vec::new();
+    for document in root.glob(&format!("{GENERATIONS}/*/{DOCUMENT}"))? {
+        // Of a document that this version would refuse too.
+        let value: Value = serde_json::from_slice(&root.read(&document)?).unwrap_or_default();
+        let from = CredentialFrom::deserialize(&value["spec"]["credentialFrom"]).unwrap_or_default();
+        if !matches!(from.kind, CredentialKind::File | CredentialKind::ProtectedSettings) {
+            continue;
+        }
+        let path = plain(&from.name);
+        // A document may name what is no file; nobody joined by that.
+        let Some(bytes) = root.read_if_there(&path).ok().flatten() else { continue };
+        let found = (path, holds_token(&String::from_utf8_lossy(&bytes)));
+        if !all.contains(&found) {
+            all.push(found);
+        }
+    }
+    Ok(all)
+}
+
+/// A path without what stands for nothing in it.
+pub(super) fn plain(path: &str) -> String {
+    path.split('/').filter(|part| !["", "."].contains(part)).fold(String::new(), |path, part| path + "/" + part)
+}
+
+/// Whether a text is a bootstrap token, or a kubeconfig with one.
+fn holds_token(text: &str) -> bool {
+    let is_secret = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let bare =
+        text.trim().split_once('.').is_some_and(|(id, secret)| id.parse::<TokenId>().is_ok() && is_secret(secret));
+    bare || matches!(user(text).token, Some(Token::Bootstrap(_)))
 }
 
 fn kind(path: &str, user: &User) -> Result<JoinCredential, &'static str> {
@@ -148,6 +184,17 @@ mod tests {
         assert!(of("    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n").is_err());
         assert!(of("    token: opaque\n").is_err());
         assert!(of("clusters: []\n").is_err());
+    }
+
+    #[test]
+    fn a_token_is_known_alone_and_in_a_kubeconfig_and_nothing_else_is_one() {
+        for text in ["abcdef.0123456789abcdef\n", "users:\n- user:\n    token: abcdef.0123456789abcdef\n"] {
+            assert!(holds_token(text), "{text}");
+        }
+        let certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
+        for text in [certificate, "eyJhbGciOi.eyJzdWIi.c2ln", "abcdef.short", "exec:\n  command: /opt/x\n", ""] {
+            assert!(!holds_token(text), "{text}");
+        }
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub fn clean(root: &Root, replaced: &[&str], mut say: impl FnMut(&str)) -> Resul
             say(&format!("layers of containers cannot be told from those of images and stay: {why}"));
         }
     }
+    doomed.extend(outside(root)?);
     let (dropped, what) = match join::credential(root)? {
         Some(credential) => fate(root, &credential)?,
         None => (Vec::new(), "there is no join credential".to_owned()),
@@ -82,6 +83,26 @@ pub fn clean(root: &Root, replaced: &[&str], mut say: impl FnMut(&str)) -> Resul
     // What the donor remembers of its documents is not ours; what they changed on the disk still is.
     root.remove(STATE, Durability::Later)?;
     Ok(cleaned)
+}
+
+/// Files of others that hold a token of the donor, by its documents. A token must come from outside an image, so it goes wherever it lies:
+/// who writes it for new machines writes it here again, and until then this one waits instead of joining with one that may be revoked.
+fn outside(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+    let tokens = join::named(root)?.into_iter().filter(|(_, is_token)| *is_token);
+    let mut all = Vec::new();
+    for (mut path, _) in tokens {
+        // What a link leads to holds it. One that leads by `..` is all that goes: where that ends is not for us to guess.
+        while let Some(target) = root.read_link(&path)? {
+            let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let next = if target.starts_with('/') { target.clone() } else { format!("{beside}/{target}") };
+            all.push(std::mem::replace(&mut path, join::plain(&next)));
+            if target.split('/').any(|part| part == "..") {
+                break;
+            }
+        }
+        all.extend(root.kind(&path).ok().flatten().map(|_| path));
+    }
+    Ok(all)
 }
 
 /// A folder stays, empty: its owner and mode were given by a package, and journald writes to disk only where its folder is.

@@ -137,6 +137,15 @@ fn walk(folder: &Path, shown: &str, into: &mut BTreeMap<String, (Vec<u8>, u32, i
     }
 }
 
+/// Lets a document of the donor say that its credential is in a file.
+pub(crate) fn joins_by(disk: &Disk, kind: &str, path: &str) {
+    let document = serde_json::json!({
+        "apiVersion": "node.kiln.dev/v1alpha1", "kind": "NodeConfig", "metadata": {"generation": 3},
+        "spec": {"credentialFrom": {"kind": kind, "name": path}},
+    });
+    disk.write("/etc/kiln/generations/3-h/config.json", document.to_string());
+}
+
 /// A donor that joined by a token and ran for a while.
 pub(crate) fn donor() -> Disk {
     let disk = empty();
