@@ -18,6 +18,7 @@ cases! {
     first_boot = "booted-first-boot",
     kernel_arguments_at_first_boot = "booted-kernel-arguments-at-first-boot",
     machine_that_was_started_ahead = "booted-machine-that-was-started-ahead",
+    metadata_closed_to_pods = "booted-metadata-closed-to-pods",
     nothing_asked_is_beyond_the_watch = "booted-nothing-asked-is-beyond-the-watch",
     old_medium_undoes_no_update = "booted-old-medium-undoes-no-update",
     refused_document_keeps_the_gate_shut = "booted-refused-document-keeps-the-gate-shut",

@@ -1,5 +1,6 @@
 //! The steps of a case that boots: a folder of `tests/node` whose `run` begins with the line `booted`. It has a machine with kilnd, its
-//! units, and stand-ins for kubelet and containerd; files of the case's `root/` are on its disk. A step per line:
+//! units, and stand-ins for kubelet and containerd; files of the case's `root/` are on its disk, and lines of its `arguments` are for
+//! systemd-nspawn. A step per line:
 //!
 //! ```text
 //! medium FILE [HOST]         the provisioning medium holds this document; `medium ahead` none yet, `medium gone` takes it away
@@ -32,7 +33,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 
 use serde_json::Value;
-use testkit::nspawn::{Machine, Response, Server};
+use testkit::nspawn::{Blueprint, Machine, Response, Server};
 
 use super::ONE;
 use super::cloud::Cloud;
@@ -67,7 +68,7 @@ impl Play {
         // A machine's name is a host's, of at most 64 letters, and gets two numbers.
         let name: String = name.trim_start_matches("booted-").chars().take(30).collect();
         let name = name.trim_end_matches('-').to_owned();
-        let machine = Stage::with_stand_ins(&name).build();
+        let machine = blueprint(case, &name).build();
         machine.hardware("dmi/product_uuid", ONE);
         place(&case.join("root"), "", &machine);
         let library = fs::read_to_string(case.with_file_name("booted.sh")).expect("tests/node/booted.sh");
@@ -97,7 +98,7 @@ impl Play {
             ["off"] => self.machine.power_off(),
             ["cut"] => self.machine.cut_power(),
             ["clone", id] => {
-                self.machine = Stage::with_stand_ins(&self.name).disk_of(&self.machine).build();
+                self.machine = blueprint(&self.case, &self.name).disk_of(&self.machine).build();
                 self.machine.hardware("dmi/product_uuid", id);
             }
             ["hurry", times] => Stage::hurry(&self.machine, number(times)),
@@ -169,6 +170,12 @@ impl Play {
         let finished = machine.run(&["sh", "-euc", &format!("{}\n{lines}", self.library)]);
         (finished.stdout, finished.code)
     }
+}
+
+/// The machine of a case.
+fn blueprint(case: &Path, name: &str) -> Blueprint {
+    let arguments = fs::read_to_string(case.join("arguments")).unwrap_or_default();
+    arguments.lines().fold(Stage::with_stand_ins(name), Blueprint::argument)
 }
 
 /// A service that answers nobody until it is dropped.
