@@ -75,6 +75,7 @@ cases! {
     lower_generation = "lower-generation",
     minimal = "minimal",
     network_bridge = "network-bridge",
+    network_closed_metadata = "network-closed-metadata",
     newer_minor = "newer-minor",
     not_json = "not-json",
     paused = "paused",
