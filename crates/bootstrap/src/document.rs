@@ -26,7 +26,7 @@ enum Origin {
 
 /// A file that cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}:{column}: at `{path}`: {reason}")]
+#[error("{file}:{line}:{column}: {}{reason}", at(.path))]
 pub struct BadDocument {
     /// The file.
     pub file: String,
@@ -38,6 +38,11 @@ pub struct BadDocument {
     pub path: String,
     /// What is wrong, without the value.
     pub reason: String,
+}
+
+/// Where inside a file; the whole of it has no name.
+pub(crate) fn at(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("at `{path}`: ") }
 }
 
 enum Node {

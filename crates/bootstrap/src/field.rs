@@ -109,8 +109,16 @@ pub struct Field {
 
 /// A name that no field has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no field `{0}`")]
+#[error("there is no field `{name}`{near}", name = .0, near = meant(.0))]
 pub struct UnknownField(pub String);
+
+fn meant(name: &str) -> String {
+    Field::nearest(name).map_or_else(String::new, |near| format!("; `{near}` may be meant"))
+}
+
+/// How many letters may be wrong, missing or too many for a name to be taken for a slip of the pen. Of names as short as ours three would
+/// already lead to another field.
+const SLIP: usize = 2;
 
 impl Field {
     /// All fields: those that sources set, then the variables.
@@ -121,6 +129,15 @@ impl Field {
     /// The field of that name.
     pub fn named(name: &str) -> Result<&'static Self, UnknownField> {
         TABLE.iter().find(|field| field.name == name).ok_or_else(|| UnknownField(name.to_owned()))
+    }
+
+    /// The name that is likely meant by one that no field has. Inputs come first: a variable is rarely what somebody wants to set.
+    pub fn nearest(name: &str) -> Option<&'static str> {
+        let wanted = name.to_ascii_lowercase();
+        let far = |field: &Self| distance(&wanted, &field.name.to_ascii_lowercase());
+        let near = TABLE.iter().map(|field| (far(field), field.name));
+        // A name of three letters is two slips away from every other one.
+        near.filter(|(far, _)| *far <= SLIP && far * 3 < wanted.len()).min_by_key(|(far, _)| *far).map(|(_, name)| name)
     }
 
     /// Whether some source may set it.
@@ -146,6 +163,20 @@ impl Field {
         }
         found
     }
+}
+
+/// How many letters must be put in, taken out or changed to make one name of another.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.bytes().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], index + 1);
+        for (column, with) in other.bytes().enumerate() {
+            let changed = corner + usize::from(letter != with);
+            corner = row[column + 1];
+            row[column + 1] = changed.min(corner + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
 }
 
 fn effect_of_config(path: &str) -> Effect {
@@ -187,6 +218,26 @@ mod tests {
         assert_eq!(Form::Map.read("a"), None);
         assert_eq!(Form::Int.read("x"), None);
         assert_eq!(Form::Bool.read("true"), Some(true.into()));
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_answered_with_the_name_that_is_meant() {
+        for (slip, meant) in [
+            ("locatoin", Some("location")),
+            ("LOCATION", Some("location")),
+            ("maxpod", Some("maxPods")),
+            ("imageFamilly", Some("imageFamily")),
+            ("a", None),
+            ("something-else", None),
+        ] {
+            assert_eq!(Field::nearest(slip), meant, "{slip}");
+        }
+        assert_eq!(
+            UnknownField("locatio".to_owned()).to_string(),
+            "there is no field `locatio`; `location` may be meant"
+        );
+        assert_eq!(UnknownField("b".to_owned()).to_string(), "there is no field `b`");
+        assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("ab", "ab")), (3, 2, 0));
     }
 
     #[test]

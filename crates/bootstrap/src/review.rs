@@ -9,7 +9,7 @@ use kiln_contracts::nbv::{InputError, Inputs, ValueError};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::document::{BadDocument, Document};
+use crate::document::{BadDocument, Document, at};
 use crate::drift::Record;
 use crate::kind::Place;
 use crate::layer::{AssignmentError, Layer};
@@ -111,7 +111,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, column, path, reason, harmless } = self;
         let word = if *harmless { "warning: " } else { "" };
-        write!(f, "{file}:{line}:{column}: {word}at `{path}`: {reason}")
+        write!(f, "{file}:{line}:{column}: {word}{}{reason}", at(path))
     }
 }
 

@@ -16,6 +16,10 @@ pub(crate) struct Man {
 }
 
 pub(crate) fn run(arguments: &Man) -> Result<(), Failure> {
-    clap_mangen::generate_to(Kiln::command(), &arguments.folder)
-        .map_err(|error| Failure::file(&arguments.folder, error))
+    let folder = &arguments.folder;
+    if !folder.is_dir() {
+        let hint = format!("make it first: `mkdir -p {}`", folder.display());
+        return Err(Failure::file(folder, "there is no such folder").hint(hint));
+    }
+    clap_mangen::generate_to(Kiln::command(), folder).map_err(|error| Failure::file(folder, error))
 }

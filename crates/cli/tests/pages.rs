@@ -22,7 +22,8 @@ fn every_command_has_a_man_page_with_its_examples() {
 fn a_folder_that_is_not_there_is_named() {
     let output = kiln().args(["man", "/nowhere/at/all"]).output().expect("kiln runs");
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/at/all"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("/nowhere/at/all: there is no such folder") && said.contains("mkdir -p /nowhere"), "{said}");
 }
 
 #[test]

@@ -90,6 +90,6 @@ fn expect_kind(document: &Document, kind: &str) -> Result<(), SourceError> {
     match document.value().get("kind").and_then(Value::as_str) {
         Some(found) if found == kind => Ok(()),
         Some(found) => Err(document.wrong("kind", format!("`{found}` is not {kind}")).into()),
-        None => Err(document.wrong("kind", format!("this is not a {kind}: it has no kind")).into()),
+        None => Err(document.wrong("kind", format!("this is no {kind}: it has no kind")).into()),
     }
 }

@@ -29,7 +29,12 @@ pub fn settings(document: &Document) -> Result<Layer, SourceError> {
         }
     } else {
         let Some(fields) = value.as_object() else {
-            return Err(document.wrong("", "settings are names with values").into());
+            let reason = if value.is_null() {
+                "it is empty: settings are names with values"
+            } else {
+                "settings are names with values"
+            };
+            return Err(document.wrong("", reason).into());
         };
         for (name, value) in fields {
             let set = layer.set(name, value.clone(), document.place(name));
@@ -67,13 +72,20 @@ mod tests {
     fn a_plain_file_sets_fields_by_name_and_line() {
         let document = Document::read("s.yaml", "tenantId: t\nkubernetesVersion: 1.33.7\nDisableSSHx: true\n").unwrap();
         let error = settings(&document).unwrap_err().to_string();
-        assert_eq!(error, "s.yaml:3:14: at `DisableSSHx`: there is no field `DisableSSHx`");
+        assert_eq!(error, "s.yaml:3:14: at `DisableSSHx`: there is no field `DisableSSHx`; `DisableSSH` may be meant");
         let document =
             Document::read("s.yaml", "tenantId: no\nLoadBalancerSKU: Basic\nadditionalTags: {a: b}\n").unwrap();
         let layer = settings(&document).unwrap();
         let find = |name: &str| layer.assignments.iter().find(|a| a.field == name).unwrap();
         assert_eq!(find("tenantId").value, "no");
         assert_eq!(find("LoadBalancerSKU").place.to_string(), "s.yaml:2 LoadBalancerSKU");
+    }
+
+    #[test]
+    fn what_holds_no_names_is_refused_as_a_whole() {
+        let error = |text: &str| settings(&Document::read("s.yaml", text).unwrap()).unwrap_err().to_string();
+        assert_eq!(error(""), "s.yaml:1:1: it is empty: settings are names with values");
+        assert_eq!(error("[1]\n"), "s.yaml:1:1: settings are names with values");
     }
 
     #[test]

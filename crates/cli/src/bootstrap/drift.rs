@@ -1,6 +1,6 @@
 //! `kiln bootstrap drift`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::Timestamp;
@@ -8,6 +8,7 @@ use kiln_api::Effect;
 use kiln_bootstrap::compare::shown;
 use kiln_bootstrap::drift::{Moved, Record, highest};
 use kiln_bootstrap::node_drift::{self, Node};
+use kiln_bootstrap::review::Sort;
 use kiln_contracts::karpenter::{AksNodeClass, NodeClaim};
 use serde::Serialize;
 use serde_json::Value;
@@ -113,7 +114,7 @@ impl From<Moved> for Line {
 pub(super) fn run(arguments: &Drift, form: Output, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
     let moved = match &arguments.record {
         Some(path) => {
-            let then: Record = files::document(path)?.parse().map_err(Failure::input)?;
+            let then = record(path)?;
             let resolved = arguments.detect.resolve(&arguments.sources, now)?;
             resolved.check().map_err(|problems| super::render::failure(&problems.into()))?;
             then.drift(&Record::of(&resolved).map_err(Failure::input)?)
@@ -126,6 +127,15 @@ pub(super) fn run(arguments: &Drift, form: Output, now: &dyn Fn() -> Timestamp) 
     let answer = Answer { drifted, needs, karpenter, moved: moved.into_iter().map(Line::from).collect() };
     answer::either(form, &answer, text)?;
     if drifted { Err(Failure::new(5, format_args!("drift found: the node needs {}", needs.words()))) } else { Ok(()) }
+}
+
+fn record(path: &Path) -> Result<Record, Failure> {
+    let document = files::document(path)?;
+    if Sort::of(document.value()) != Sort::Record {
+        let hint = "`kiln bootstrap render --to record -o FILE` makes one";
+        return Err(Failure::file(path, "this is no record of what a node was made of").hint(hint));
+    }
+    document.parse().map_err(Failure::input)
 }
 
 impl Drift {

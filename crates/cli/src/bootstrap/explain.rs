@@ -2,7 +2,7 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use kiln_bootstrap::{Explained, Field, Resolved};
+use kiln_bootstrap::{Explained, Field, Resolved, UnknownField};
 use kiln_contracts::nbv;
 
 use super::detect::Detect;
@@ -59,10 +59,11 @@ pub(super) fn run(arguments: &Explain, form: Output, now: &dyn Fn() -> Timestamp
 fn field(name: &str) -> Result<&'static Field, Failure> {
     let by_env = || nbv::Field::of_env(name).and_then(|variable| Field::named(variable.name()).ok());
     Field::named(name).ok().or_else(by_env).ok_or_else(|| {
-        let close = Field::all().iter().filter(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.name);
-        let hint = close.map(|name| format!("it is spelled `{name}`")).next();
-        let failure = Failure::input(format_args!("there is no field `{name}`"));
-        failure.hint(hint.unwrap_or_else(|| "`kiln bootstrap explain` without a name lists all".to_owned()))
+        let unknown = Failure::input(UnknownField(name.to_owned()));
+        match Field::nearest(name) {
+            Some(_) => unknown,
+            None => unknown.hint("`kiln bootstrap explain` without a name lists all"),
+        }
     })
 }
 

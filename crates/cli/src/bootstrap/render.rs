@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use kiln_bootstrap::RenderError;
@@ -60,47 +61,45 @@ pub(super) struct Render {
     out: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum To {
-    /// kiln's own document; no secret in it
-    NodeConfig,
-    /// kiln's own document as custom data, base64, with the token beside it
-    NodeConfigCustomData,
-    /// The script of the Node Bootstrapping Variables
-    NbvScript,
-    /// The configuration of AKS's node controller
-    AksNodeConfig,
-    /// The variables: lines for a shell, or one JSON object
-    Env,
-    /// What Azure takes as custom data, base64
-    CustomData,
-    /// The node controller's configuration as custom data
-    AksNodeConfigCustomData,
-    /// `kubeadm join` as a cloud-config
-    Kubeadm,
-    /// What a node is made of, to ask for drift later; no secret in it
-    Record,
-}
+/// A target as an option: its word is its own, and here is what people read about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct To(Target);
 
-impl From<To> for Target {
-    fn from(to: To) -> Self {
-        match to {
-            To::NodeConfig => Self::NodeConfig,
-            To::NodeConfigCustomData => Self::NodeConfigCustomData,
-            To::NbvScript => Self::NbvScript,
-            To::AksNodeConfig => Self::AksNodeConfig,
-            To::Env => Self::Env,
-            To::CustomData => Self::CustomData,
-            To::AksNodeConfigCustomData => Self::AksNodeConfigCustomData,
-            To::Kubeadm => Self::Kubeadm,
-            To::Record => Self::Record,
-        }
+/// Every target, as clap wants it.
+const ALL: [To; Target::ALL.len()] = {
+    let mut all = [To(Target::ALL[0]); Target::ALL.len()];
+    let mut index = 1;
+    while index < all.len() {
+        all[index] = To(Target::ALL[index]);
+        index += 1;
+    }
+    all
+};
+
+impl ValueEnum for To {
+    fn value_variants<'a>() -> &'a [Self] {
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            Target::NodeConfig => "kiln's own document; no secret in it",
+            Target::NodeConfigCustomData => "kiln's own document as custom data, base64, with the token beside it",
+            Target::NbvScript => "The script of the Node Bootstrapping Variables",
+            Target::AksNodeConfig => "The configuration of AKS's node controller",
+            Target::Env => "The variables: lines for a shell, or one JSON object",
+            Target::CustomData => "What Azure takes as custom data, base64",
+            Target::AksNodeConfigCustomData => "The node controller's configuration as custom data",
+            Target::Kubeadm => "`kubeadm join` as a cloud-config",
+            Target::Record => "What a node is made of, to ask for drift later; no secret in it",
+        };
+        Some(PossibleValue::new(self.0.as_str()).help(help))
     }
 }
 
 pub(super) fn run(arguments: &Render, form: Output, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
     let material = arguments.material(now)?;
-    let target = Target::from(arguments.to);
+    let To(target) = arguments.to;
     let rendered = match (target, form) {
         (Target::Env, Output::Text) => {
             let mut lines = String::new();

@@ -80,11 +80,11 @@ pub(crate) struct Serve {
 pub(crate) fn run(arguments: &Serve, now: Timestamp) -> Result<(), Failure> {
     let listen = arguments.listeners()?;
     let faults = match &arguments.faults {
-        Some(path) => parse(path, FaultPlan::parse)?,
+        Some(path) => parse("--faults", path, FaultPlan::parse)?,
         None => FaultPlan::default(),
     };
     let given = match &arguments.world {
-        Some(path) => Some((path.as_path(), parse(path, WorldSpec::parse)?)),
+        Some(path) => Some((path.as_path(), parse("--world", path, WorldSpec::parse)?)),
         None => None,
     };
     let spec = folder::world(arguments.state.as_deref(), given)?;
@@ -166,9 +166,10 @@ fn announce(line: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format_args!("standard output: {error}")))
 }
 
-fn parse<T>(path: &Path, parser: fn(&str, &str) -> Result<T, String>) -> Result<T, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::file(path, error))?;
-    parser(&path.display().to_string(), &text).map_err(Failure::input)
+fn parse<T>(option: &str, path: &Path, parser: fn(&str, &str) -> Result<T, String>) -> Result<T, Failure> {
+    let name = format!("{option} {}", path.display());
+    let text = fs::read_to_string(path).map_err(|error| Failure::input(format_args!("{name}: {error}")))?;
+    parser(&name, &text).map_err(Failure::input)
 }
 
 /// An address that means all addresses is no name.

@@ -3,12 +3,13 @@
 use crate::fixture::Folder;
 
 /// A file and what is wrong with it.
-const MISTAKES: [(&str, &str, &str); 15] = [
+const MISTAKES: [(&str, &str, &str); 18] = [
     (
         "settings.yaml",
         "location: eastus\nlocatoin: x\n",
-        "settings.yaml:2:11: at `locatoin`: there is no field `locatoin`",
+        "settings.yaml:2:11: at `locatoin`: there is no field `locatoin`; `location` may be meant",
     ),
+    ("settings.yaml", "", "settings.yaml:1:1: it is empty: settings are names with values"),
     (
         "settings.yaml",
         "clusterId: 04659330\n",
@@ -41,8 +42,14 @@ const MISTAKES: [(&str, &str, &str); 15] = [
         "kind: AKSNodeClass\nspec:\n  maxPods: 5\n",
         "class.yaml:3:12: at `spec.maxPods`: `maxPods`: 5 is not between 10 and 250",
     ),
+    (
+        "class.yaml",
+        "kind: AKSNodeClass\nspec:\n  imageFamily: Mine\n",
+        "class.yaml:3:16: at `spec.imageFamily`: `imageFamily`: `Mine` is none of Ubuntu",
+    ),
     ("claim.yaml", "kind: NodeClaim\nspec:\n  requirements: 1\n", "claim.yaml:3:17: at `spec.requirements`: "),
     ("values.json", "{\"tenant_id\": \"t\",\n \"labels\": 1}", "values.json:2:12: at `labels`: "),
+    ("settings.yaml", "[1]\n", "settings.yaml:1:1: settings are names with values"),
     ("values.json", "{\"tenant_id\": \"t\"}", "values.json:1:1: at `.`: missing field"),
     ("anc.json", "{\"version\": \"v1\",\n \"cluster_config\": {\"vm_type\": {}}}", "anc.json:2:"),
     (
@@ -138,6 +145,25 @@ fn what_a_file_is_can_be_told_it_and_a_missing_file_is_named() {
     std::fs::write(folder.path("bytes"), [0xff, 0xfe]).expect("bytes");
     let bytes = folder.run(&["check", "bytes"]);
     assert!(bytes.code == Some(2) && bytes.stderr.contains("byte 0 is not UTF-8"), "{bytes}");
+}
+
+#[test]
+fn a_slip_of_an_argument_is_answered_with_the_name_that_is_meant() {
+    let finished = Folder::new().with_sources(&["explain", "--set", "maxPod=30"]);
+    assert_eq!(finished.code, Some(2), "{finished}");
+    assert!(finished.stderr.contains("--set maxPod: there is no field `maxPod`; `maxPods` may be meant"), "{finished}");
+}
+
+#[test]
+fn what_is_no_record_and_no_class_is_told_in_words() {
+    let folder = Folder::new();
+    folder.write("empty", "");
+    folder.write("list.yaml", "[1]\n");
+    let drift = folder.with_sources(&["drift", "--record", "empty"]);
+    assert_eq!(drift.code, Some(2), "{drift}");
+    assert!(drift.stderr.contains("empty: this is no record") && drift.stderr.contains("--to record"), "{drift}");
+    let class = folder.run(&["render", "--to", "node-config", "--node-class", "list.yaml"]);
+    assert!(class.stderr.contains("this is no AKSNodeClass: it has no kind"), "{class}");
 }
 
 #[test]

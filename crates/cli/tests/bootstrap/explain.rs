@@ -25,7 +25,7 @@ fn one_field_is_explained_by_either_of_its_names() {
     let by_env = folder.with_sources(&["explain", "SUBNET", "--output", "json"]).success().json();
     assert_eq!((by_env["field"].as_str(), by_env["value"].as_str()), (Some("Subnet"), Some("checkout")));
     let wrong = folder.with_sources(&["explain", "maxpods"]);
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("it is spelled `maxPods`"), "{wrong}");
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("`maxPods` may be meant"), "{wrong}");
 }
 
 #[test]

@@ -198,11 +198,7 @@ fn a_secret_in_values_shows_nowhere_but_in_what_may_hold_it() {
         }
     }
     assert!(
-        folder
-            .run(&["render", "--values", "a.json", "--to", "node-config"])
-            .success()
-            .stdout
-            .contains("customData")
+        folder.run(&["render", "--values", "a.json", "--to", "node-config"]).success().stdout.contains("customData")
     );
     assert_eq!(folder.run(&["render", "--values", "b.json", "--to", "node-config"]).code, Some(2));
     assert!(folder.run(&["diff", "a.json", "b.json"]).success().stdout.contains("CUSTOM_SEARCH_REALM_PASSWORD"));
