@@ -2,24 +2,41 @@
 
 use std::fmt::Write as _;
 
-use crate::model::Boot;
+use serde::Serialize;
+
+use crate::model::{Boot, UnitName};
 use crate::span::Usec;
 use crate::time::NotFinished;
 
-/// What `systemd-analyze blame` prints: units that took time, the longest first.
-pub fn blame(boot: &Boot) -> Result<String, NotFinished> {
+/// A unit that took time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Blamed {
+    /// The unit.
+    pub unit: UnitName,
+    /// How long it took to start.
+    pub time: Usec,
+}
+
+/// The units that took time, the longest first.
+pub fn blamed(boot: &Boot) -> Result<Vec<Blamed>, NotFinished> {
     crate::time::finished(boot)?;
-    let mut all: Vec<(Usec, usize, &str)> = boot
+    let mut all: Vec<(Usec, usize, &UnitName)> = boot
         .units
         .iter()
         .filter(|(_, unit)| unit.is_started())
-        .map(|(name, unit)| (unit.time(), unit.index, name.as_str()))
+        .map(|(name, unit)| (unit.time(), unit.index, name))
         .filter(|(time, _, _)| *time > Usec::ZERO)
         .collect();
     all.sort_by_key(|(time, index, _)| (std::cmp::Reverse(*time), *index));
-    let width = all.iter().map(|(time, _, _)| time.to_string().len()).max().unwrap_or_default();
-    Ok(all.iter().fold(String::new(), |mut text, (time, _, name)| {
-        let _ = writeln!(text, "{time:>width$} {name}");
+    Ok(all.into_iter().map(|(time, _, unit)| Blamed { unit: unit.clone(), time }).collect())
+}
+
+/// What `systemd-analyze blame` prints.
+pub fn blame(boot: &Boot) -> Result<String, NotFinished> {
+    let blamed = blamed(boot)?;
+    let width = blamed.iter().map(|one| one.time.to_string().len()).max().unwrap_or_default();
+    Ok(blamed.iter().fold(String::new(), |mut text, Blamed { unit, time }| {
+        let _ = writeln!(text, "{time:>width$} {unit}");
         text
     }))
 }

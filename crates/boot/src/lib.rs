@@ -18,9 +18,9 @@ mod span;
 mod time;
 mod what_if;
 
-pub use blame::blame;
+pub use blame::{Blamed, blame, blamed};
 pub use chain::chain;
 pub use model::{Boot, Manager, Released, Unit, UnitName, Units};
 pub use span::{BadSpan, Usec};
-pub use time::{NotFinished, time};
+pub use time::{NotFinished, Phases, phases, time};
 pub use what_if::{Change, WhatIf, what_if};

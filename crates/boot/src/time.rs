@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
+
 use crate::model::{Boot, Manager};
 use crate::span::Usec;
 
@@ -47,41 +49,76 @@ fn is_container(manager: &Manager) -> bool {
     manager.virtualization.as_deref().is_some_and(|kind| CONTAINERS.contains(&kind))
 }
 
-/// What `systemd-analyze time` prints, trailing blank included.
-pub fn time(boot: &Boot) -> Result<String, NotFinished> {
+/// How long each phase of a boot took; what the machine does not have, or did not record, is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Phases {
+    /// The firmware.
+    pub firmware: Option<Usec>,
+    /// The boot loader.
+    pub loader: Option<Usec>,
+    /// The kernel; a container has none of its own.
+    pub kernel: Option<Usec>,
+    /// The initial RAM disk.
+    pub initrd: Option<Usec>,
+    /// From PID 1 to the end of the boot.
+    pub userspace: Usec,
+    /// All of these, where there is a kernel.
+    pub total: Option<Usec>,
+    /// What the boot was to reach.
+    pub goal: String,
+    /// When it was reached, from PID 1.
+    pub goal_reached: Option<Usec>,
+}
+
+/// How long each phase took.
+pub fn phases(boot: &Boot) -> Result<Phases, NotFinished> {
     let finish = finished(boot)?;
     let manager = &boot.manager;
     let userspace = boot.userspace();
     let known = |mark: Option<Usec>| mark.filter(|mark| *mark > Usec::ZERO);
-    let mut text = "Startup finished in ".to_owned();
     let (firmware, loader, initrd) = (known(manager.firmware), known(manager.loader), known(manager.initrd));
-    if let Some(firmware) = firmware {
-        let _ = write!(text, "{} (firmware) + ", firmware - loader.unwrap_or_default());
-    }
-    if let Some(loader) = loader {
-        let _ = write!(text, "{loader} (loader) + ");
-    }
-    let kernel_done = initrd.unwrap_or(userspace);
     // In a container there is no kernel of one's own.
     let has_kernel = userspace > Usec::ZERO && !is_container(manager);
-    if has_kernel {
-        let _ = write!(text, "{kernel_done} (kernel) + ");
+    let reached = boot.unit(boot.goal()).and_then(|unit| unit.activated);
+    Ok(Phases {
+        firmware: firmware.map(|firmware| firmware - loader.unwrap_or_default()),
+        loader,
+        kernel: has_kernel.then(|| initrd.unwrap_or(userspace)),
+        initrd: initrd.map(|initrd| userspace - initrd),
+        userspace: finish - userspace,
+        total: has_kernel.then(|| firmware.unwrap_or_default() + finish),
+        goal: boot.goal().to_owned(),
+        goal_reached: reached.filter(|at| *at >= userspace && *at > Usec::ZERO).map(|at| at - userspace),
+    })
+}
+
+/// What `systemd-analyze time` prints, trailing blank included.
+pub fn time(boot: &Boot) -> Result<String, NotFinished> {
+    let phases = phases(boot)?;
+    let mut text = "Startup finished in ".to_owned();
+    let named = [
+        (phases.firmware, "firmware"),
+        (phases.loader, "loader"),
+        (phases.kernel, "kernel"),
+        (phases.initrd, "initrd"),
+    ];
+    for (span, phase) in named {
+        if let Some(span) = span {
+            let _ = write!(text, "{span} ({phase}) + ");
+        }
     }
-    if let Some(initrd) = initrd {
-        let _ = write!(text, "{} (initrd) + ", userspace - initrd);
-    }
-    let _ = write!(text, "{} (userspace) ", finish - userspace);
-    if has_kernel {
-        let _ = write!(text, "= {} ", firmware.unwrap_or_default() + finish);
+    let _ = write!(text, "{} (userspace) ", phases.userspace);
+    if let Some(total) = phases.total {
+        let _ = write!(text, "= {total} ");
     }
     text.push('\n');
-    let _ = match boot.unit(boot.goal()).map(|unit| (boot.goal(), unit.activated)) {
-        None => writeln!(text, "could not find default.target."),
-        Some((goal, None)) => writeln!(text, "Could not get time to reach {goal}."),
-        Some((goal, Some(at))) if at >= userspace && at > Usec::ZERO => {
-            writeln!(text, "{goal} reached after {} in userspace.", at - userspace)
-        }
-        Some((goal, Some(_))) => writeln!(text, "{goal} was never reached."),
+    let goal = &phases.goal;
+    let _ = match (boot.unit(goal).map(|unit| unit.activated), phases.goal_reached) {
+        (None, _) => writeln!(text, "could not find default.target."),
+        (Some(None), _) => writeln!(text, "Could not get time to reach {goal}."),
+        (_, Some(reached)) => writeln!(text, "{goal} reached after {reached} in userspace."),
+        (_, None) => writeln!(text, "{goal} was never reached."),
     };
     Ok(text)
 }

@@ -5,6 +5,8 @@ mod boot;
 mod bootstrap;
 mod completions;
 mod demo;
+#[cfg(test)]
+mod examples;
 mod failure;
 mod launch;
 mod local;
@@ -19,6 +21,28 @@ use clap::{Parser, Subcommand};
 
 use failure::Failure;
 
+const EXAMPLES: &str = "Examples:
+  kiln demo
+      A node becomes the image of the next one, on an Azure inside the program: a minute, and nothing is left behind.
+  kiln prototype plan --target-node k8s-pool1-12345678-vmss000000
+  kiln boot explain
+  kiln bootstrap explain --settings settings.yaml --node-pool pool.yaml --node-class class.yaml
+
+Exit codes: 0 done, 1 failed or what was asked does not hold, 2 usage or bad input, 3 held by another, 4 stuck and needs a person, 5 \
+drift found, 130 stopped.";
+
+const LOCAL: &str = "Examples:
+  kiln local run --state ./lab -- bash
+      A private world; the rest is typed inside it.
+  kiln local image import debian ./root
+  kiln local pool create nodes --image debian
+  kiln local pool list
+  kiln local status
+  kiln local stop
+  kiln local start
+  kiln local machine delete node-1
+  kiln local pool delete nodes";
+
 /// Kubernetes nodes that come up fast, patched and alike.
 #[derive(Debug, Parser)]
 #[command(
@@ -26,8 +50,7 @@ use failure::Failure;
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done, 1 failed or what was asked does not hold, 2 usage or bad input, 3 held by another, \
-                  4 stuck and needs a person, 5 drift found, 130 stopped."
+    after_help = EXAMPLES
 )]
 struct Kiln {
     #[command(subcommand)]
@@ -45,12 +68,12 @@ enum Command {
     /// Single machines: launch template, creation, and what killed creations left
     Launch(Box<launch::Launch>),
     /// Real machines on this machine, with no cloud
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = true, after_help = LOCAL)]
     Local(Box<local::Local>),
     /// Make every new node a copy of your best one
     Prototype(Box<prototype::Prototype>),
     /// An embedded Azure to try and test against
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = true, after_help = sim::EXAMPLES)]
     Sim(Box<sim::Sim>),
     /// Print a completion script for a shell
     Completions(completions::Completions),

@@ -86,8 +86,29 @@ fn what_if_says_when_kubelet_would_have_started() {
     let edge = ["what-if", "--without-edge", "kubelet.service:network-online.target", "--capture"];
     assert!(said(&kiln(&edge, &[&file])).contains("earlier"));
     let unknown = kiln(&["what-if", "--without", "nobody.service", "--capture"], &[&file]);
-    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("has no unit `nobody.service`"));
+}
+
+#[test]
+fn blame_and_time_answer_programs_in_microseconds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = written(&folder, "boot.txt", CAPTURE);
+    let json = |verb| -> Value {
+        serde_json::from_str(&said(&kiln(&[verb, "--output", "json", "--capture"], &[&file]))).expect("json")
+    };
+    let blamed = serde_json::json!([
+        {"unit": "systemd-networkd-wait-online.service", "time": 2_500_000},
+        {"unit": "kubelet.service", "time": 50_000},
+    ]);
+    assert_eq!(json("blame"), blamed);
+    let time = json("time");
+    assert_eq!((&time["kernel"], &time["userspace"]), (&1_000_000.into(), &8_000_000.into()));
+    assert_eq!((&time["total"], &time["firmware"]), (&9_000_000.into(), &Value::Null));
+    assert_eq!((&time["goal"], &time["goalReached"]), (&"multi-user.target".into(), &3_100_000.into()));
+    assert!(
+        said(&kiln(&["time", "--capture"], &[&file])).starts_with("Startup finished in 1s (kernel) + 8s (userspace)")
+    );
 }
 
 #[test]

@@ -20,10 +20,10 @@ pub(crate) fn captures() -> Vec<String> {
 /// Pasted chains, with the header of old and of new.
 pub(crate) fn chains() -> Vec<String> {
     let pasted = [
-        include_str!("../document_001/network.txt"),
-        include_str!("../document_001/preprovisioned.txt"),
-        include_str!("../document_001/cloud-final.txt"),
-        include_str!("../document_001/walinuxagent.txt"),
+        include_str!("../aks_boot/network.txt"),
+        include_str!("../aks_boot/preprovisioned.txt"),
+        include_str!("../aks_boot/cloud-final.txt"),
+        include_str!("../aks_boot/walinuxagent.txt"),
         include_str!("../recorded/critical-chain.txt"),
         "a.target @3s\n├─b.service @1s +2s\n│ └─...\n└─c.service @1.5s +1.5s\n  └─-.mount\n",
     ];

@@ -71,10 +71,10 @@ fn random(seed: u64, beside: usize) -> Case {
 #[test]
 fn every_label_is_inside_apart_and_readable() {
     let mut cases = vec![
-        pasted("network", include_str!("../document_001/network.txt")),
-        pasted("preprovisioned", include_str!("../document_001/preprovisioned.txt")),
-        pasted("cloud-final", include_str!("../document_001/cloud-final.txt")),
-        pasted("walinuxagent", include_str!("../document_001/walinuxagent.txt")),
+        pasted("network", include_str!("../aks_boot/network.txt")),
+        pasted("preprovisioned", include_str!("../aks_boot/preprovisioned.txt")),
+        pasted("cloud-final", include_str!("../aks_boot/cloud-final.txt")),
+        pasted("walinuxagent", include_str!("../aks_boot/walinuxagent.txt")),
         recorded(),
         random(0, 1_000),
     ];

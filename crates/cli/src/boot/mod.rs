@@ -1,5 +1,6 @@
 //! `kiln boot`: why kubelet started when it did, and what would save seconds.
 
+mod examples;
 mod files;
 mod show;
 mod source;
@@ -26,7 +27,7 @@ const EXAMPLES: &str = "Examples:
       For a pipeline: exit code 1 when a limit does not hold.";
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct BootCommand {
     #[command(subcommand)]
     verb: Verb,
@@ -59,6 +60,7 @@ const KUBELET: &str = "kubelet.service";
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// What `systemd-analyze critical-chain` prints
+    #[command(after_help = examples::CHAIN)]
     Chain {
         /// The unit; the boot's own goal by default
         unit: Option<String>,
@@ -69,16 +71,23 @@ enum Verb {
         source: Source,
     },
     /// What `systemd-analyze blame` prints
+    #[command(after_help = examples::BLAME)]
     Blame {
         #[command(flatten)]
         source: Source,
+        #[command(flatten)]
+        output: Output,
     },
     /// What `systemd-analyze time` prints
+    #[command(after_help = examples::TIME)]
     Time {
         #[command(flatten)]
         source: Source,
+        #[command(flatten)]
+        output: Output,
     },
     /// The way back from a unit's start: what ran, what waited, what came from outside; and what would save time
+    #[command(after_help = examples::EXPLAIN)]
     Explain {
         #[command(flatten)]
         target: Target,
@@ -88,6 +97,7 @@ enum Verb {
         output: Output,
     },
     /// When a unit would have started without another one
+    #[command(after_help = examples::WHAT_IF)]
     WhatIf {
         /// A unit that nobody waits for
         #[arg(long, value_name = "UNIT", required_unless_present = "without_edge")]
@@ -103,6 +113,7 @@ enum Verb {
         output: Output,
     },
     /// Two captures side by side
+    #[command(after_help = examples::COMPARE)]
     Compare {
         /// The first capture
         first: PathBuf,
@@ -114,6 +125,7 @@ enum Verb {
         output: Output,
     },
     /// Hold a boot against limits; exit code 1 when one does not hold
+    #[command(after_help = examples::BUDGET)]
     Budget {
         /// A limit per line: `boot < 30s`, `kubelet.service start < 12s`, `docker.service time < 4s`
         file: PathBuf,
@@ -123,6 +135,7 @@ enum Verb {
         output: Output,
     },
     /// Orderings in unit files that cost time or do nothing; exit code 1 when there is one
+    #[command(after_help = examples::LINT)]
     Lint {
         /// Folders with unit files, such as /usr/lib/systemd/system of an image
         #[arg(required = true)]
@@ -131,6 +144,7 @@ enum Verb {
         output: Output,
     },
     /// Draw the boot as SVG
+    #[command(after_help = examples::PLOT)]
     Plot {
         /// Where to write it
         #[arg(short, long, value_name = "FILE")]
@@ -141,6 +155,7 @@ enum Verb {
         source: Source,
     },
     /// Keep what systemd recorded of this boot
+    #[command(after_help = examples::CAPTURE)]
     Capture {
         /// Where to write it
         #[arg(short, long, value_name = "FILE")]
@@ -163,8 +178,16 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
             known(&boot, &unit)?;
             answer::print(&kiln_boot::chain(&boot, &unit, *fuzz).map_err(Failure::failed)?)
         }
-        Verb::Blame { source } => answer::print(&kiln_boot::blame(&source.read()?).map_err(Failure::failed)?),
-        Verb::Time { source } => answer::print(&kiln_boot::time(&source.read()?).map_err(Failure::failed)?),
+        Verb::Blame { source, output } => {
+            let boot = source.read()?;
+            let text = kiln_boot::blame(&boot).map_err(Failure::failed)?;
+            answer::either(output.output, &kiln_boot::blamed(&boot).map_err(Failure::failed)?, |_| text)
+        }
+        Verb::Time { source, output } => {
+            let boot = source.read()?;
+            let text = kiln_boot::time(&boot).map_err(Failure::failed)?;
+            answer::either(output.output, &kiln_boot::phases(&boot).map_err(Failure::failed)?, |_| text)
+        }
         Verb::Explain { target, source, output } => {
             let boot = source.read()?;
             let explained = explain(&boot, &target.of(&boot)).map_err(Failure::failed)?;
@@ -232,7 +255,7 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
 fn known(boot: &Boot, unit: &str) -> Result<(), Failure> {
     match boot.unit(unit) {
         Some(_) => Ok(()),
-        None => Err(Failure::failed(format_args!(
+        None => Err(Failure::input(format_args!(
             "this boot has no unit `{unit}`: `kiln boot blame` lists those that took time"
         ))),
     }

@@ -1,5 +1,6 @@
 //! `kiln launch`: single machines, from the inputs of `kiln bootstrap` to what runs.
 
+mod examples;
 mod inputs;
 mod place;
 mod show;
@@ -45,14 +46,19 @@ pub(crate) struct Launch {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Print what machines would be made from: custom data, image, tags
+    #[command(after_help = examples::TEMPLATE)]
     Template(Box<Template>),
     /// Make a machine: its interface, then itself; repeating it completes one that was begun
+    #[command(after_help = examples::CREATE)]
     Create(Box<Create>),
     /// The machines of an owner, and what is left of those that were begun
+    #[command(after_help = examples::LIST)]
     List(Owned),
     /// Delete a machine with all its parts
+    #[command(after_help = examples::DELETE)]
     Delete(Delete),
     /// Remove what killed launches left; nothing that another made, and nothing young
+    #[command(after_help = examples::GC)]
     Gc(Gc),
 }
 

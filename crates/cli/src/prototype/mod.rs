@@ -32,14 +32,22 @@ use speaker::Speaker;
 use values::LogLevel;
 use verbs::Verb;
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed and all given back, or what was asked does not hold, 2 usage or bad \
+const EXAMPLES: &str = "Examples:
+  kiln prototype check-access -g my-cluster
+  kiln prototype plan --target-node k8s-pool1-12345678-vmss000000
+      What would be done, how long the donor is away, and what speaks against it.
+  kiln prototype update --target-node k8s-pool1-12345678-vmss000000
+  kiln prototype status
+  kiln prototype rollback
+
+Exit codes: 0 done, 1 failed and all given back, or what was asked does not hold, 2 usage or bad \
 input, 3 held by another, 4 stuck and needs a person, 130 stopped.";
 
 /// The image of the pods that look into a node, where we are no pod ourselves. It is pulled on the node.
 const IMAGE: &str = concat!("kiln:", env!("CARGO_PKG_VERSION"));
 
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Prototype {
     #[command(flatten)]
     common: Common,

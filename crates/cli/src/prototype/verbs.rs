@@ -96,7 +96,8 @@ pub(crate) struct Update {
 #[command(after_help = "Examples:
   kiln prototype auto-update --pending-reboot-annotation weave.works/kured-reboot-in-progress \\
       --last-patch-annotation weave.works/kured-most-recent-reboot-needed --minimum-ready-time 1h
-  kiln prototype auto-update ... --dry-run
+  kiln prototype auto-update --pending-reboot-annotation weave.works/kured-reboot-in-progress \\
+      --last-patch-annotation weave.works/kured-most-recent-reboot-needed --dry-run
       Shows for every node why it is chosen or not, and does nothing.
 
 Pools that do not fit are skipped with the reason, and the exit code is 0.")]

@@ -11,6 +11,11 @@ use jiff::Timestamp;
 
 use crate::failure::Failure;
 
+pub(crate) const EXAMPLES: &str = "Examples:
+  kiln sim serve --state ./azure &
+  eval \"$(kiln sim env --state ./azure)\"
+      az, the SDKs, kubectl and kiln in this shell talk to the embedded Azure and its cluster.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
     /// Serve an embedded Azure until SIGTERM or Ctrl-C

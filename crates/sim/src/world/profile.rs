@@ -86,7 +86,7 @@ impl Default for Profile {
             reimage: 60.0,
             delete: 30.0,
             instance_update: 8.0,
-            // wait-online and cloud-final are document 001's; the script is what is left of kamino's 3.5 minutes.
+            // wait-online and cloud-final are those of a published analysis of an AKS node's boot; the script is what is left of kamino's 3.5 minutes.
             boot: vec![
                 stage("kernel", 6.0, When::Always),
                 stage("network-online", 16.6, When::Always),

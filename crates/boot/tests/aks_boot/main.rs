@@ -1,4 +1,4 @@
-//! The boots of document 001, as they were pasted there, and what is to be found in them.
+//! The boots of a published analysis of AKS nodes, as they were pasted there, and what is to be found in them.
 
 use kiln_boot::explain::{Explanation, Finding, FindingKind, explain};
 use kiln_boot::{Usec, chain_text};
