@@ -1,11 +1,6 @@
 //! Names with a grammar.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-
-/// A name that its cloud would refuse.
+/// A name that a cloud, or the API server of a cluster, would refuse.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{input}` is no {noun}: {rule}")]
 pub struct BadName {
@@ -17,10 +12,13 @@ pub struct BadName {
     pub rule: &'static str,
 }
 
+/// A name with a grammar: a text that was checked when it was made, and is checked again when it is read back from a journal. The crate
+/// that uses it has `serde`.
+#[macro_export]
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $noun:literal, $rule:literal, $accepts:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, ::serde::Serialize, ::serde::Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $type(String);
 
@@ -32,22 +30,22 @@ macro_rules! name {
         }
 
         impl TryFrom<String> for $type {
-            type Error = BadName;
+            type Error = $crate::BadName;
 
-            fn try_from(input: String) -> Result<Self, BadName> {
+            fn try_from(input: String) -> Result<Self, $crate::BadName> {
                 let accepts: fn(&str) -> bool = $accepts;
                 if accepts(&input) {
                     Ok(Self(input))
                 } else {
-                    Err(BadName { noun: $noun, input, rule: $rule })
+                    Err($crate::BadName { noun: $noun, input, rule: $rule })
                 }
             }
         }
 
-        impl FromStr for $type {
-            type Err = BadName;
+        impl ::std::str::FromStr for $type {
+            type Err = $crate::BadName;
 
-            fn from_str(input: &str) -> Result<Self, BadName> {
+            fn from_str(input: &str) -> Result<Self, $crate::BadName> {
                 Self::try_from(input.to_owned())
             }
         }
@@ -58,8 +56,8 @@ macro_rules! name {
             }
         }
 
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(&self.0)
             }
         }

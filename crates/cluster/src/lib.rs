@@ -31,8 +31,9 @@ pub use error::{Answer, Error};
 pub use event::{EventKind, NodeEvent};
 pub use facts::FactsStore;
 pub use journal::{Journal, JournalStore};
+pub use kiln_cloud::BadName;
 pub use lease::{Held, PoolLease};
-pub use name::{BadName, Namespace, NodeName, Owner};
+pub use name::{Namespace, NodeName, Owner};
 pub use node::{
     AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, Hold, HoldWhat, Manager, NodeSeen, ProviderId, Readiness,
     ReadyWhen, System, Taint,

@@ -1,67 +1,6 @@
 //! Names with a grammar, and the names of what kiln keeps in the cluster.
 
-use std::fmt;
-use std::str::FromStr;
-
-use kiln_cloud::PoolName;
-use serde::{Deserialize, Serialize};
-
-/// A name that the API server would refuse.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{input}` is no {noun}: {rule}")]
-pub struct BadName {
-    /// What was being named.
-    pub noun: &'static str,
-    /// The refused text.
-    pub input: String,
-    /// The rule that it breaks.
-    pub rule: &'static str,
-}
-
-macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $noun:literal, $rule:literal, $accepts:expr) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $type(String);
-
-        impl $type {
-            /// The name as written.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl TryFrom<String> for $type {
-            type Error = BadName;
-
-            fn try_from(input: String) -> Result<Self, BadName> {
-                let accepts: fn(&str) -> bool = $accepts;
-                if accepts(&input) { Ok(Self(input)) } else { Err(BadName { noun: $noun, input, rule: $rule }) }
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = BadName;
-
-            fn from_str(input: &str) -> Result<Self, BadName> {
-                Self::try_from(input.to_owned())
-            }
-        }
-
-        impl From<$type> for String {
-            fn from(name: $type) -> Self {
-                name.0
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-    };
-}
+use kiln_cloud::{PoolName, name};
 
 name! {
     /// The name of a Node.

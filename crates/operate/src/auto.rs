@@ -136,7 +136,7 @@ async fn one<F: Factory>(
         Err(why) => Became::Skipped(vec![why.to_string()]),
         Ok(donor) if request.dry_run => Became::WouldClone(donor.clone()),
         Ok(donor) => {
-            let node = NodeName::try_from(donor.clone())?;
+            let node = NodeName::try_from(donor.clone()).map_err(Error::BadNode)?;
             ran(update(context, &Request { node, wish: request.wish.clone() }).await?)
         }
     };

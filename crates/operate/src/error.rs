@@ -59,7 +59,7 @@ pub enum Error {
     },
     /// The journal names a donor that is no node.
     #[error("the journal names a donor that is no node: {0}")]
-    BadNode(#[from] kiln_cluster::BadName),
+    BadNode(#[source] BadName),
     /// The journal makes no sense.
     #[error(transparent)]
     Journal(#[from] BadJournal),

@@ -144,7 +144,7 @@ impl<'a, F: Factory> Seat<'a, F> {
         seen: Observed,
         inspection: Option<Inspection>,
     ) -> Result<Carrier<'_, F>, Error> {
-        let node = NodeName::try_from(run.header.donor.node.clone())?;
+        let node = NodeName::try_from(run.header.donor.node.clone()).map_err(Error::BadNode)?;
         Ok(Carrier {
             context: self.context,
             owner: owner_of(&run.id),

@@ -24,7 +24,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// How an operation ended.
+/// How an operation ended: as its journal says ([`Outcome`]), or before there was one, or not yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// New nodes are made from this version.
@@ -32,14 +32,14 @@ pub enum Ending {
         /// The version.
         version: VersionNumber,
     },
-    /// Everything is given back, and the pool makes nodes as it did.
+    /// Everything is given back. New nodes are made as before, or from the new version where the step comes after `include`.
     Failed {
         /// The step.
         step: Step,
         /// Why.
         failure: StepFailure,
     },
-    /// The canary did not join; nobody gets the version.
+    /// The canary did not join. The version stays excluded, and the line names it as bad.
     Condemned {
         /// The version.
         version: VersionNumber,

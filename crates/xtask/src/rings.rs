@@ -30,15 +30,14 @@ pub enum Ring {
 
 use Ring::{Base, Driver, Edge, Port, Program, Pure, Tool, World};
 
-/// The ring of every crate, those of the design that are still to come too.
-pub const TABLE: [(&str, Ring); 28] = [
+/// The ring of every crate.
+pub const TABLE: [(&str, Ring); 27] = [
     ("kiln-api", Pure),
     ("kiln-contracts", Pure),
     ("kiln-bootstrap", Pure),
     ("kiln-prototype", Pure),
     ("kiln-node-plan", Pure),
     ("kiln-boot", Pure),
-    ("kiln-image", Pure),
     ("kiln-cloud", Port),
     ("kiln-tls", Base),
     ("kiln-azure", Edge),
