@@ -170,11 +170,9 @@ impl Work {
     fn metadata(&mut self, desired: &Desired, observed: &Observed) {
         let remembered = observed.manifest.as_ref().is_some_and(|manifest| manifest.blocks_metadata);
         self.generation |= desired.block_metadata != remembered;
-        self.metadata = match desired.block_metadata {
-            true => (!observed.blocks_metadata).then_some(Step::BlockMetadata { block: true }),
-            // Also where somebody has taken a part of it away.
-            false => remembered.then_some(Step::BlockMetadata { block: false }),
-        };
+        // It is opened also where somebody has taken a part of it away.
+        let due = if desired.block_metadata { !observed.blocks_metadata } else { remembered };
+        self.metadata = due.then_some(Step::BlockMetadata { block: desired.block_metadata });
     }
 
     fn people(&mut self, desired: &Desired, observed: &Observed) {
