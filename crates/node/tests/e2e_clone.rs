@@ -21,6 +21,7 @@ fn plant_ids(machine: &Machine) {
         "mkdir -p /etc/iscsi /etc/nvme
          echo InitiatorName=iqn.1993-08.org.debian:01:donor >/etc/iscsi/initiatorname.iscsi
          echo 0f1e2d3c-0000-1111-2222-333344445555 >/etc/nvme/hostid
+         head -c 512 /dev/urandom >/var/lib/systemd/random-seed
          rm -f /etc/ssh/ssh_host_rsa_key*
          ssh-keygen -q -t rsa -b 1024 -N '' -f /etc/ssh/ssh_host_rsa_key
          test -e /etc/ssh/ssh_host_ed25519_key || ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key",
@@ -40,6 +41,7 @@ fn plant_life(machine: &Machine) {
          echo donor-address >/var/lib/cni/networks/10.0.0.1
          echo donor-typed >/root/.bash_history
          echo donor-login >/root/.ssh/authorized_keys
+         systemd-creds setup
          echo image-layer >/var/lib/containerd/io.containerd.content.v1.content/blobs/layer",
     );
 }

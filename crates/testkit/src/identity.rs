@@ -1,7 +1,7 @@
 //! What no two machines may have in common.
 
 /// What tells one machine from another, and the shell line that reads it.
-pub const IDENTITY: [(&str, &str); 8] = [
+pub const IDENTITY: [(&str, &str); 10] = [
     ("machine id", "cat /etc/machine-id"),
     ("machine id of dbus", "cat /var/lib/dbus/machine-id 2>/dev/null || cat /etc/machine-id"),
     ("host name", "cat /etc/hostname"),
@@ -9,5 +9,11 @@ pub const IDENTITY: [(&str, &str); 8] = [
     ("ssh host key", "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key"),
     ("iSCSI initiator", "cat /etc/iscsi/initiatorname.iscsi"),
     ("NVMe host id", "cat /etc/nvme/hostid"),
+    ("random seed", "sha256sum </var/lib/systemd/random-seed"),
+    // Whoever has none gets one where it is first needed: here. One that is there is not shown to systemd, which might replace it.
+    (
+        "secret of system credentials",
+        "file=/var/lib/systemd/credential.secret; test -e $file || systemd-creds setup >/dev/null; sha256sum <$file",
+    ),
     ("recorded machine", "cat /var/lib/kiln/vm-id"),
 ];
