@@ -11,15 +11,12 @@ use super::inside::{KILN, in_world, node_root, world};
 use super::machines::{kiln, machines, said, text};
 use super::shell::shell;
 
-/// The control groups of worlds.
+/// The control groups of worlds, in one hierarchy or in each of many.
 fn groups() -> Vec<String> {
-    let mut found = Vec::new();
-    for folder in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
-        for inner in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            found.extend(inner.file_name().to_str().filter(|name| name.starts_with("kiln-local-")).map(str::to_owned));
-        }
-    }
-    found
+    let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    let all = inside(Path::new("/sys/fs/cgroup")).flat_map(|entry| inside(&entry.path()).chain([entry]));
+    let names = all.filter_map(|entry| entry.file_name().to_str().map(str::to_owned));
+    names.filter(|name| name.starts_with("kiln-local-")).collect()
 }
 
 /// Waits until something is so; far longer than it takes.
@@ -105,6 +102,37 @@ fn a_world_whose_starter_is_killed_ends_with_its_machines_and_leaves_nothing() {
     }
     let again = again_said;
     assert!(again.status.success() && said(&again).contains("few000000"), "{}", said(&again));
+}
+
+/// What a host with version 2 of control groups has, whatever this one has: the one hierarchy, in a view of the mounts that is the test's own.
+#[test]
+fn where_control_groups_are_one_hierarchy_a_machine_gets_the_controllers_that_the_host_passes_on() {
+    let state = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "set -eu; {KILN} local image import debian {} >&2; {KILN} local pool create few --image debian >&2
+        own=$(sed -n s/^0:://p /proc/self/cgroup); cd /sys/fs/cgroup; echo \"$own\"; echo $(cat cgroup.subtree_control)
+        cd \"./${{own%/main}}/few000000\"; echo $(cat machine/cgroup.controllers); cat cgroup.procs
+        for look in $(seq 600); do ls -d machine/payload/system.slice 2>/dev/null && exit; sleep 0.05; done; exit 1",
+        node_root().display()
+    );
+    let world = world(state.path());
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-euc", "mount -t cgroup2 cgroup2 /sys/fs/cgroup; exec \"$@\"", "sh"]);
+    command.arg(world.get_program()).args(world.get_args()).args(["sh", "-c", &script]);
+    let starter = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("unshare runs");
+    let group = format!("kiln-local-{}", starter.id());
+    let output = starter.wait_with_output().expect("a child");
+    assert!(output.status.success(), "{}", said(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let [own, passed_on, controllers, rest @ ..] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert_eq!(*own, format!("/{group}/main"));
+    assert_eq!(controllers, passed_on);
+    assert!(rest.contains(&"machine/payload/system.slice"), "the machine's own groups: {text}");
+    assert!(
+        rest.iter().all(|line| line.parse::<u32>().is_err()),
+        "a process is where controllers are passed on: {text}"
+    );
+    assert!(!groups().contains(&group));
 }
 
 #[test]

@@ -52,6 +52,12 @@ for hierarchy in $(hierarchies); do
         cat "$hierarchy/cpuset.cpus" >"$own/cpuset.cpus"
         cat "$hierarchy/cpuset.mems" >"$own/cpuset.mems"
     fi
+    # Version 2: a group that passes controllers on to those below it holds no process itself. Passed on is what the host passes on to us.
+    if [ -e "$own/cgroup.subtree_control" ]; then
+        for controller in $(cat "$own/cgroup.controllers"); do echo "+$controller" >"$own/cgroup.subtree_control" 2>/dev/null || true; done
+        own=$own/main
+        mkdir "$own"
+    fi
     echo $$ >"$own/cgroup.procs"
 done
 

@@ -20,16 +20,29 @@ hierarchies() {
     fi
 }
 
+# Groups that systemd-nspawn alone is in.
+alone=
 for hierarchy in $(hierarchies); do
     own=$hierarchy/$WORLD/$NAME
+    # What an earlier life left may pass controllers on, and takes no process then.
+    find "$own" -depth -type d -exec rmdir {} + 2>/dev/null || true
     mkdir -p "$own"
     # A new group of this hierarchy has no processor and no memory, and takes no process.
     if [ -e "$own/cpuset.cpus" ] && [ -e "$hierarchy/cpuset.mems" ]; then
         cat "$hierarchy/$WORLD/cpuset.cpus" >"$own/cpuset.cpus"
         cat "$hierarchy/$WORLD/cpuset.mems" >"$own/cpuset.mems"
     fi
+    # Version 2: a group that passes controllers on to those below it holds no process itself. systemd-nspawn passes those of its own group on
+    # to the machine, so that nobody else may be in it.
+    if [ -e "$own/cgroup.subtree_control" ]; then
+        for controller in $(cat "$own/cgroup.controllers"); do echo "+$controller" >"$own/cgroup.subtree_control" 2>/dev/null || true; done
+        mkdir -p "$own/main" "$own/machine"
+        alone="$alone $own/machine"
+        own=$own/main
+    fi
     echo $$ >"$own/cgroup.procs"
 done
+export ALONE="$alone"
 
 # What an earlier life of the machine left.
 ip link delete "$WIRE" 2>/dev/null || true
@@ -60,13 +73,14 @@ mkdir /run/tree
 # With one device number for all files, as a disk has; whoever looks for mounts by it would find one in every file otherwise.
 mount -t overlay overlay -o "$LAYERS,xino=on" /run/tree
 cd /
+enter="for group in \$ALONE; do echo \$\$ >\"\$group/cgroup.procs\"; done; exec \"\$@\""
 if [ -z "$TOOLS" ]; then
-    systemd-nspawn "$@" || exit $?
+    sh -euc "$enter" enter systemd-nspawn "$@" || exit $?
 else
     library=$TOOLS/usr/lib/$(uname -m)-linux-gnu
     for loader in "$TOOLS"/usr/lib64/ld-linux-*.so.* "$TOOLS"/usr/lib/ld-linux-*.so.*; do
         if [ -e "$loader" ]; then break; fi
     done
-    "$loader" --library-path "$library:$library/systemd" "$TOOLS/usr/bin/systemd-nspawn" "$@" || exit $?
+    sh -euc "$enter" enter "$loader" --library-path "$library:$library/systemd" "$TOOLS/usr/bin/systemd-nspawn" "$@" || exit $?
 fi
 ' inside --quiet --directory=/run/tree --boot --register=no --keep-unit --machine="$NAME" --console=pipe "$@"
