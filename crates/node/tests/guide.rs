@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use support::program::PROGRAM;
@@ -59,7 +60,7 @@ fn every_line_of_the_guide_prints_what_stands_below_it() {
                 let output = output.expect("a shell");
                 let said = String::from_utf8(output.stdout).expect("text");
                 assert!(output.status.success(), "{command}{}", String::from_utf8_lossy(&output.stderr));
-                wanted.push_str(&format!("$ {command}{said}"));
+                let _ = write!(wanted, "$ {command}{said}");
                 ran += 1;
                 assert!(said == prints || std::env::var_os("KILN_BLESS").is_some(), "{command}{said}\nnot\n{prints}");
             }
