@@ -123,7 +123,7 @@ impl Table {
     pub fn close(&self, to: Ipv4Addr) -> Result<(), Error> {
         for rule in Rule::closing(to) {
             let flags = number::CREATE | number::EXCLUSIVE;
-            match self.change("close", &to.to_string(), number::NEW_RULE, flags, &rule.body()) {
+            match self.change("keep forwarded packets from", &to.to_string(), number::NEW_RULE, flags, &rule.body()) {
                 Err(error) if error.errno() == Some(Errno::EXIST) => {}
                 done => done?,
             }
@@ -134,7 +134,7 @@ impl Table {
     /// Takes away what [`Self::close`] made, and nobody else's rules. What is gone already is no error.
     pub fn open_again(&self, to: Ipv4Addr) -> Result<(), Error> {
         for rule in Rule::closing(to).into_iter().rev() {
-            match self.change("open", &to.to_string(), number::DELETE_RULE, 0, &rule.body()) {
+            match self.change("let forwarded packets reach", &to.to_string(), number::DELETE_RULE, 0, &rule.body()) {
                 Err(error) if error.errno() == Some(Errno::NOENT) => {}
                 done => done?,
             }
