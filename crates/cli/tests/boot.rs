@@ -154,6 +154,9 @@ fn lint_reads_unit_files_drop_ins_and_wants_folders() {
     std::fs::create_dir_all(folder.path().join("kubelet.service.d")).expect("a folder");
     written(&folder, "multi-user.target.wants/other.service", "");
     written(&folder, "kubelet.service.d/10-late.conf", "[Unit]\nAfter=late.service\n");
+    let empty = tempfile::tempdir().expect("a folder");
+    let nothing = kiln(&["lint"], &[empty.path()]);
+    assert_eq!(nothing.status.code(), Some(2), "a wrong folder is not a clean one");
     let output = kiln(&["lint"], &[folder.path()]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stdout);

@@ -50,9 +50,9 @@ pub fn run(node: &Node, yes: bool, check: bool, output: Output) -> Ending {
         Err(error) => return fail(node, &error),
     };
     if check || !yes {
-        let code = if check && found.is_empty() { DONE } else { FAILED };
+        let code = if found.is_empty() { DONE } else { FAILED };
         let mut ending = Ending { code, text: tell(&found, output) };
-        if !check && output == Output::Text {
+        if !check && !found.is_empty() && output == Output::Text {
             ending.text.push_str("nothing was changed; `kilnd seal --yes` takes all of this away\n");
         }
         return ending;

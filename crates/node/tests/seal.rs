@@ -32,6 +32,8 @@ fn a_sealed_disk_passes_its_own_check_and_starts_as_nobodys() {
     assert_eq!(check.status.code(), Some(0), "{}", said(&check));
     let answer: Value = serde_json::from_slice(&check.stdout).expect("JSON");
     assert_eq!(answer["sealed"], true);
+    let again = disk.kilnd(&["seal"]);
+    assert!(again.status.success() && !said(&again).contains("--yes"), "nothing is left to do: {}", said(&again));
     assert_eq!(disk.text("/etc/machine-id"), "uninitialized\n");
     assert_eq!(disk.text("/etc/iscsi/initiatorname.iscsi"), "GenerateName=yes\n");
     assert!(!disk.has("/var/lib/kiln/vm-id") && !disk.has("/etc/kiln/current") && !disk.has("/etc/hostname"));

@@ -44,7 +44,7 @@ usage: cargo xtask <command>
 
   test            what CI runs: format, build, tests, lints, licences, and the number of executed tests against its floor
                     needs Python 3 and root: network namespaces, mounts, machines in systemd-nspawn
-    --fast          needs Rust; root for the tests of kilnd, which run in a network of their own
+    --fast          needs Rust; root for tests with a metadata service, which run in a network of their own
     --full          adds the real az, umoci, QEMU and a Debian with a kernel and cloud-init
   setup [PART…]   install the parts that tests need; without a name, those of `test`
                     deny     cargo-deny: licences, sources, banned crates

@@ -231,6 +231,10 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
         }
         Verb::Lint { folders, output } => {
             let (files, pulls) = files::read(folders)?;
+            if files.is_empty() {
+                return Err(Failure::input("no unit file is in these folders")
+                    .hint("name folders of units, as `/usr/lib/systemd/system`"));
+            }
             let problems = kiln_boot::lint::lint(&files, &pulls);
             answer::either(output.output, &problems, |problems| show::problems(problems))?;
             match problems.len() {

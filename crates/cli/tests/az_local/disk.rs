@@ -23,7 +23,7 @@ pub(crate) fn make_disk(folder: &Path, debian: &Path, with_kernel: &Path, tools:
     fs::create_dir_all(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     make(&root, debian);
     let modules =
-        Command::new("cp").arg("-al").arg(with_kernel.join("usr/lib/modules")).arg(root.join("usr/lib")).status();
+        Command::new("cp").arg("-a").arg(with_kernel.join("usr/lib/modules")).arg(root.join("usr/lib")).status();
     assert!(modules.is_ok_and(|status| status.success()), "no modules");
     file(&root, "etc/modules-load.d/node.conf", b"isofs\noverlay\nveth\n", 0o644);
     file(&root, "usr/lib/kiln/image.json", IMAGE.replace("host0", "eth0").as_bytes(), 0o644);
