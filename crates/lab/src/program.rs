@@ -92,7 +92,8 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
                 }
             }
             "--kilnd" => asked.kilnd = Some(value()?.into()),
-            "--work" => asked.work = value()?.into(),
+            // Machines see the folder from elsewhere.
+            "--work" => asked.work = std::path::absolute(value()?).map_err(|error| format!("`--work`: {error}"))?,
             _ => return Err(format!("unknown argument `{word}`")),
         }
     }
@@ -253,6 +254,9 @@ mod tests {
         assert!(asked.nspawn);
         assert_eq!((asked.variants.len(), asked.runs, asked.clock), (7, 1, Clock::Wall));
         assert_eq!(asked.work, Path::new("/kiln/target/lab"));
+        assert!(
+            super::parse(Path::new("/kiln"), &["--work".to_owned(), "here".to_owned()]).unwrap().work.is_absolute()
+        );
     }
 
     #[test]
