@@ -254,9 +254,7 @@ mod tests {
         assert!(asked.nspawn);
         assert_eq!((asked.variants.len(), asked.runs, asked.clock), (7, 1, Clock::Wall));
         assert_eq!(asked.work, Path::new("/kiln/target/lab"));
-        assert!(
-            super::parse(Path::new("/kiln"), &["--work".to_owned(), "here".to_owned()]).unwrap().work.is_absolute()
-        );
+        assert!(parse(Path::new("/kiln"), &["--work".to_owned(), "here".to_owned()]).unwrap().work.is_absolute());
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Host {
     /// Boots aside until it has an address of its own, and waits for a service that does not answer yet. Says the address.
     fn hold(&self) -> String {
         self.metadata.as_ref().expect("it runs").set(|_| Response::status(503));
-        self.begin("--time-scale 20");
+        self.begin("--time-scale 5");
         let said = self.says("for now");
         let (before, _) = said.split_once(" for now").expect("said");
         before.rsplit(' ').next().expect("an address").to_owned()
@@ -328,7 +328,8 @@ fn an_address_that_ends_between_the_document_and_the_name_is_asked_for_again() {
         USER_DATA => Response::text(STANDARD.encode(document(&json!({})))),
         _ => Response::status(503),
     });
-    host.begin("--time-scale 20");
+    // In its own time: it must not have given up before the address is gone.
+    host.begin("");
     host.machine.wait_until("it asks for its name", |_| {
         metadata.seen().iter().any(|request| path(request) == INSTANCE).then_some(())
     });

@@ -95,7 +95,7 @@ fn a_bad_document_is_refused_told_and_what_is_in_force_stays() {
         (misplaced, "metadata.generation"),
         (invalid, "spec.cluster.endpoint"),
         (namesake, "give this one a higher number"),
-        (json!({"apiVersion": "x"}), "`x`"),
+        (json!({"apiVersion": "x"}), "it has no kind"),
     ] {
         node.offer(&document);
         node.wait(says, |node| {

@@ -107,8 +107,10 @@ fn a_secret_reaches_a_machine_in_its_custom_data_alone_and_it_is_given_no_user_d
         let world = World::new(&format!("{IMAGES}pools: []\n"));
         let planted = ["CustomSearchRealmPassword", "HTTPProxyURLs", "HTTPSProxyURLs"]
             .map(|field| format!("{field}: http://me:{PLANTED}-{field}@proxy.example:3128\n"));
+        // kiln's own document refuses all but the token, which is beside it.
+        let planted = if bootstrapper == "kilnd" { String::new() } else { planted.concat() };
         let settings = std::fs::read_to_string(world.path("settings.yaml")).unwrap();
-        world.write("settings.yaml", &format!("{settings}{}", planted.concat()));
+        world.write("settings.yaml", &format!("{settings}{planted}"));
         let inputs = world.inputs(&["--bootstrapper", bootstrapper]);
         let made = world.run(&["create", "node-1", "--output", "json"], &inputs).success();
         let listed = world.run(&["list", "--owner", "my-cluster", "--output", "json"], &[]).success();
