@@ -62,10 +62,11 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
     assert_ne!(restarted, kubelet);
 
     let runtime = process(&machine, "containerd.service");
+    // A kubelet that has nothing new to say speaks every five minutes; one that starts speaks at once.
+    let said = ready(&cluster.node().expect("a node"));
     cloud.set(&more(cluster.document(5)).with("/spec/kubelet/flags", json!({"--v": "3"})));
     Stage::wait_committed(&machine, 5);
     assert_ne!(process(&machine, "kubelet.service"), restarted);
-    let said = ready(&cluster.node().expect("a node"));
     machine.wait_until("the node is ready by the word of the kubelet that has the flag", |_| {
         let now = ready(&cluster.node()?);
         (now["status"] == "True" && now["lastHeartbeatTime"] != said["lastHeartbeatTime"]).then_some(())

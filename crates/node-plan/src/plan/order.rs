@@ -86,16 +86,16 @@ impl Work {
         for file in desired.outside() {
             let unit = units.contains(file.path.as_str());
             let seen = observed.seen(&file.path);
-            if seen.is(file, Against::default()) {
-                // It is remembered from now on, so that it is put back one day.
-                self.generation |= remembered(&file.path).is_none();
-                continue;
-            }
             if remembered(&file.path).is_none() {
+                // It is remembered from now on, so that it is put back one day: also what is as it should be, since a later document
+                // may want another.
                 self.generation = true;
                 if matches!(seen, Seen::File { .. }) {
                     self.keep.push(Step::Keep { path: file.path.clone() });
                 }
+            }
+            if seen.is(file, Against::default()) {
+                continue;
             }
             if unit && file.content == Content::Link(NOWHERE.to_owned()) {
                 self.stop.extend(unit_of(&file.path).map(|unit| Step::Stop { unit: unit.to_owned() }));

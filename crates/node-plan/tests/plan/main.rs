@@ -48,3 +48,18 @@ fn a_file_that_goes_leaves_what_was_there_before() {
     machine.apply(Some(&with), &without);
     assert_eq!(machine.outside(), before.outside());
 }
+
+#[test]
+fn a_file_that_was_right_at_first_and_is_changed_later_is_put_back_as_it_was() {
+    let mut machine = Machine::default();
+    machine.write("/etc/motd", "hi", 0o644);
+    let with = |content: &str| config(json!({"files": [{"path": "/etc/motd", "content": content}]}));
+    let (without, same, other) = (config(json!({})), with("hi"), with("another"));
+    machine.apply(None, &without);
+    let before = machine.clone();
+    machine.apply(Some(&without), &same);
+    machine.apply(Some(&same), &other);
+    assert_eq!(machine.text("/etc/motd"), "another");
+    machine.apply(Some(&other), &without);
+    assert_eq!(machine.outside(), before.outside());
+}
