@@ -93,8 +93,7 @@ impl Bootstrapper for AksVariables {
     }
 
     fn custom_data(&self, inputs: &Resolved) -> Result<Secret, RenderError> {
-        inputs.check()?;
-        Ok(inputs.variables()?.custom_data()?)
+        render::render(inputs, Target::CustomData)
     }
 }
 

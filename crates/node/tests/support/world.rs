@@ -45,8 +45,7 @@ pub(crate) fn image(root: &Path) {
 
 /// A new process on the folder. It may become a client of the metadata service, and such a one must not be where the real one could answer.
 pub(crate) fn process(root: &Path) -> Node {
-    let is_ours = std::net::TcpListener::bind("169.254.169.254:0").is_ok();
-    assert!(is_ours, "run it in `testkit::private().inside`");
+    testkit::assert_private();
     let mut words: Vec<std::ffi::OsString> = vec!["status".into(), "--time-scale".into(), "1000".into()];
     for (option, folder) in [("--root", ""), ("--dmi", "dmi"), ("--cd", "cd"), ("--credentials", "credentials")] {
         words.extend([option.into(), root.join(folder).into()]);
