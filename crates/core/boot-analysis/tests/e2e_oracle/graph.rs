@@ -1,0 +1,112 @@
+//! Random boots: ties, loops, failed and late units, orders on units that do not exist.
+
+use std::collections::BTreeMap;
+
+use kiln_boot_analysis::{Boot, Manager, Unit, UnitName, Usec};
+
+use crate::dice::Dice;
+
+/// Names with everything that systemd escapes.
+fn name(index: u64, dice: &mut Dice) -> String {
+    let kinds = ["service", "target", "socket", "mount", "device", "slice"];
+    let kind = kinds[dice.place(kinds.len())];
+    match dice.below(6) {
+        0 => format!("dev-disk-by\\x2dlabel-d{index}.{kind}"),
+        1 => format!("getty@tty{index}.{kind}"),
+        2 => format!("{index}-numbered.{kind}"),
+        _ => format!("unit{index}.{kind}"),
+    }
+}
+
+/// A boot of the user scope: PID 1's beginning is zero for the tool, and every time is at or after it.
+pub(crate) fn boot(seed: u64) -> Boot {
+    let mut dice = Dice::new(seed);
+    let userspace = 1_000 + dice.below(5_000_000);
+    let count = 2 + dice.below(24);
+    let names: Vec<String> = (0..count).map(|index| name(index, &mut dice)).collect();
+    // Coarse times make ties, fine ones do not.
+    let grain = [1, 1_000, 250_000, 1_000_000][dice.place(4)];
+    let length = 1 + dice.below(3) * 40_000_000 + dice.below(200_000_000);
+    let finish = userspace + length;
+    let at = |dice: &mut Dice| userspace + dice.below(length * 5 / 4) / grain * grain;
+    let mut units = BTreeMap::new();
+    for (index, name) in names.iter().enumerate() {
+        let activating = if dice.chance(10) { 0 } else { at(&mut dice) };
+        let took = if dice.chance(3) { 0 } else { dice.below(20_000_000) / grain * grain };
+        let mut unit = Unit { index, activating: Some(Usec(activating)), ..Unit::default() };
+        let ends = Usec(activating + took);
+        let zero = Usec::ZERO;
+        match dice.below(8) {
+            // Failed: it never was active.
+            0 if activating > 0 => {
+                (unit.activated, unit.deactivating, unit.deactivated) = (Some(zero), Some(zero), Some(ends));
+            }
+            // Active before PID 1 of this scope, as after a reload.
+            1 if activating > 0 => (unit.activated, unit.deactivated) = (Some(Usec(userspace)), Some(zero)),
+            _ if activating > 0 => (unit.activated, unit.deactivated) = (Some(ends), Some(zero)),
+            _ => (unit.activated, unit.deactivated) = (Some(zero), Some(zero)),
+        }
+        let orders = dice.below(5);
+        unit.after = (0..orders)
+            .map(|_| match dice.below(12) {
+                0 => "missing.service".into(),
+                _ => UnitName::from(names[dice.place(names.len())].as_str()),
+            })
+            .collect();
+        unit.after.dedup();
+        units.insert(UnitName::from(name.as_str()), unit);
+    }
+    let root = UnitName::from(names[0].as_str());
+    Boot {
+        manager: Manager {
+            firmware: Some(Usec::ZERO),
+            loader: Some(Usec::ZERO),
+            initrd: Some(Usec::ZERO),
+            userspace: Some(Usec(userspace)),
+            finish: Some(Usec(finish)),
+            ..Manager::default()
+        },
+        units,
+        aliases: BTreeMap::from([("default.target".into(), root)]),
+        pasted: None,
+    }
+}
+
+/// A boot in which each unit waits for the next; at every so many steps for two that were ready at once.
+pub(crate) fn ladder(depth: usize, every: usize) -> Boot {
+    let mut units = BTreeMap::new();
+    let mut add = |name: String, place: usize, after: Vec<UnitName>| {
+        let at = Some(Usec(2_000_000 + (depth - place) as u64 * 1_000));
+        let zero = Some(Usec::ZERO);
+        let index = units.len();
+        let unit = Unit { index, activating: at, activated: at, deactivated: zero, after, ..Unit::default() };
+        units.insert(UnitName::from(name), unit);
+    };
+    for place in 0..depth {
+        let mut after = vec![format!("step{}.target", place + 1).into()];
+        if place % every == 0 {
+            after.push(format!("twin{}.target", place + 1).into());
+            add(format!("twin{}.target", place + 1), place + 1, Vec::new());
+        }
+        add(format!("step{place}.target"), place, after);
+    }
+    add(format!("step{depth}.target"), depth, Vec::new());
+    let manager = Manager { userspace: Some(Usec(1_000_000)), finish: Some(Usec(9_000_000)), ..Manager::default() };
+    Boot { manager, units, ..Boot::default() }
+}
+
+/// The same boot as the tool sees it in the user scope: counted from PID 1.
+pub(crate) fn from_pid_1(boot: &Boot) -> Boot {
+    let start = boot.userspace();
+    let shift = |time: Option<Usec>| time.map(|time| if time > Usec::ZERO { time - start } else { time });
+    let mut shifted = boot.clone();
+    shifted.manager.finish = shift(boot.manager.finish);
+    shifted.manager.userspace = Some(Usec::ZERO);
+    for unit in shifted.units.values_mut() {
+        unit.activating = shift(unit.activating);
+        unit.activated = shift(unit.activated);
+        unit.deactivating = shift(unit.deactivating);
+        unit.deactivated = shift(unit.deactivated);
+    }
+    shifted
+}

@@ -1,0 +1,55 @@
+//! A recorded boot of a real machine, and what systemd-analyze printed on it.
+
+use std::path::Path;
+
+use kiln_boot_analysis::explain::{FindingKind, explain};
+use kiln_boot_analysis::{Boot, Usec, blame, capture, chain, plot, time};
+
+fn boot() -> Boot {
+    let text = format!("{}\n{}", include_str!("manager.txt"), include_str!("units.txt"));
+    capture::parse(&text).expect("a capture")
+}
+
+#[test]
+fn chain_and_time_of_a_recorded_boot_are_those_that_were_printed_on_it() {
+    let boot = boot();
+    let text = chain(&boot, "graphical.target", Usec::ZERO).expect("a finished boot");
+    assert_eq!(text, include_str!("critical-chain.txt"));
+    assert_eq!(time(&boot).expect("finished"), include_str!("time.txt"));
+    // Blame was printed at another moment than the units were recorded: what is in both is printed alike.
+    let ours = blame(&boot).expect("finished");
+    let recorded = |line: &str| line.split_whitespace().nth(1).is_some_and(|unit| boot.started(unit).is_some());
+    let printed = include_str!("blame.txt");
+    let both: Vec<&str> = printed.lines().filter(|line| recorded(line)).map(str::trim).collect();
+    assert!(both.len() > 20, "{both:?}");
+    for line in both {
+        assert!(ours.lines().any(|ours| ours.trim() == line), "{line}");
+    }
+}
+
+/// `KILN_BLESS=1` draws it anew.
+#[test]
+fn the_picture_of_the_guide_is_the_one_that_is_drawn() {
+    let boot = boot();
+    let drawn = plot::plot(&boot, &explain(&boot, "multi-user.target").expect("an explanation"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/images/boot.svg");
+    if std::env::var_os("KILN_BLESS").is_some() {
+        std::fs::write(&path, &drawn).expect("the picture is written");
+    }
+    let have = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(have == drawn, "{} is out of date: run the test with KILN_BLESS=1 and look at it", path.display());
+}
+
+#[test]
+fn the_way_of_a_recorded_boot_adds_up_and_begins_with_pid_1_at_work() {
+    let explained = explain(&boot(), "multi-user.target").expect("an explanation");
+    let runs: Usec = explained.hops[1..].iter().filter_map(|hop| hop.ran).sum();
+    let waits: Usec = explained.hops.iter().map(|hop| hop.waited).sum();
+    assert_eq!(runs + waits, explained.began);
+    assert_eq!(explained.began.to_string(), "33.966s");
+    let manager = explained.findings.iter().find(|finding| finding.kind == FindingKind::Manager).expect("PID 1's time");
+    assert_eq!(manager.saves.to_string(), "4.202s");
+    // e2scrub_reap.service ran until then, ended, and was forgotten.
+    let forgotten = "multi-user.target waited 2.271s; why is unknown: it is not recorded what became of rescue.target, e2scrub_reap.service, rescue.service";
+    assert!(explained.findings.iter().any(|finding| finding.found == forgotten), "{:?}", explained.findings);
+}

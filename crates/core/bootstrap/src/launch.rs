@@ -1,0 +1,160 @@
+//! The launch template: what a machine is made from.
+
+use std::collections::BTreeMap;
+
+use kiln_aks_formats::{Secret, from_base64, names};
+use kiln_types::{MachineDisk, MachineName, MachineSpec, Priority, SecretText, SecurityType};
+
+use crate::bootstrapper::{Bootstrapper, RenderError};
+use crate::kind::Kind;
+use crate::resolve::Resolved;
+
+pub use kiln_types::OWNER_TAG;
+
+/// What machines of one kind are made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// What the machine reads at its first boot, base64.
+    pub custom_data: Secret,
+    /// The id of the image.
+    pub image_id: String,
+    /// Tags of the machine and its parts.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A machine that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// It has no custom data.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// Nobody named an image, a size or a subnet.
+    #[error("nobody set `{0}`")]
+    Missing(&'static str),
+    /// Two tags differ only in case, and Azure takes one of them.
+    #[error("tags `{0}` and `{1}` differ only in case")]
+    TagsCollide(String, String),
+    /// A tag is longer than Azure takes, or has a character that it does not.
+    #[error("tag `{0}`: a key has at most 512 characters without <>%&\\?/, a value at most 256")]
+    BadTag(String),
+}
+
+/// Makes the template. The same inputs give the same bytes.
+pub fn template(inputs: &Resolved, bootstrapper: &dyn Bootstrapper) -> Result<Template, LaunchError> {
+    template_of(inputs, bootstrapper, inputs.text("imageId"))
+}
+
+/// Makes the template for an image that was chosen by looking into galleries.
+pub fn template_of(
+    inputs: &Resolved,
+    bootstrapper: &dyn Bootstrapper,
+    image_id: &str,
+) -> Result<Template, LaunchError> {
+    if image_id.is_empty() {
+        return Err(LaunchError::Missing("imageId"));
+    }
+    Ok(Template { custom_data: bootstrapper.custom_data(inputs)?, image_id: image_id.to_owned(), tags: tags(inputs)? })
+}
+
+/// Tags: the cluster's, the class's over them, and over both those that kiln and Karpenter find machines by.
+pub fn tags(inputs: &Resolved) -> Result<BTreeMap<String, String>, LaunchError> {
+    let own = [
+        ("karpenter.azure.com/cluster", inputs.text("clusterName")),
+        ("compute.aks.billing", "linux"),
+        ("karpenter.sh/nodepool", inputs.text("nodePoolName")),
+        (OWNER_TAG, inputs.text("clusterName")),
+    ];
+    let own =
+        own.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let all = inputs.map("additionalTags").into_iter().chain(inputs.map("tags")).chain(own);
+    let mut tags = BTreeMap::new();
+    let mut spelled: BTreeMap<String, String> = BTreeMap::new();
+    for (key, value) in all {
+        let key = names::tag_key(&key);
+        let bad = key.is_empty()
+            || key.chars().count() > 512
+            || key.contains(['<', '>', '%', '&', '\\', '?'])
+            || value.chars().count() > 256;
+        if bad {
+            return Err(LaunchError::BadTag(key));
+        }
+        if let Some(other) = spelled.insert(key.to_lowercase(), key.clone())
+            && other != key
+        {
+            return Err(LaunchError::TagsCollide(other, key));
+        }
+        tags.insert(key, value);
+    }
+    Ok(tags)
+}
+
+/// The machine that a template makes.
+pub fn machine(inputs: &Resolved, template: &Template, name: MachineName) -> Result<MachineSpec, LaunchError> {
+    let needed = |field: &'static str| {
+        Some(inputs.text(field).to_owned()).filter(|text| !text.is_empty()).ok_or(LaunchError::Missing(field))
+    };
+    let optional = |field: &str| Some(inputs.text(field).to_owned()).filter(|text| !text.is_empty());
+    let decoded = from_base64(template.custom_data.expose()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    Ok(MachineSpec {
+        name,
+        location: needed("location")?,
+        // A claim's zone is the region and a number; Azure wants the number.
+        zone: optional("zone").map(|zone| zone.rsplit('-').next().unwrap_or_default().to_owned()),
+        size: needed("vmSize")?,
+        image: template.image_id.clone(),
+        subnet: needed("vnetSubnetId")?,
+        security_group: security_group(inputs),
+        custom_data: SecretText::new(decoded.unwrap_or_default()),
+        admin_user: needed("adminUsername")?,
+        ssh_public_key: needed("sshPublicKey")?,
+        priority: if inputs.text("capacityType") == "spot" { Priority::Spot } else { Priority::Regular },
+        identities: inputs.list("nodeIdentities"),
+        disk: MachineDisk {
+            kind: disk_kind(inputs.text("vmSize")).to_owned(),
+            size_gib: u32::try_from(inputs.number("osDiskSizeGb")).ok().filter(|size| *size > 0),
+            encryption_set: optional("diskEncryptionSetId"),
+        },
+        security_type: if inputs.is_true("trustedLaunch") {
+            SecurityType::TrustedLaunch
+        } else {
+            SecurityType::Standard
+        },
+        encryption_at_host: inputs.is_true("encryptionAtHost"),
+        tags: template.tags.clone().into_iter().collect(),
+    })
+}
+
+/// The security group of the machine's interface, where somebody said or saw one. One that only follows from the cluster's digits is on
+/// the subnet already, if it is there at all.
+fn security_group(inputs: &Resolved) -> Option<String> {
+    let value = inputs.get("securityGroup").filter(|value| value.kind != Kind::Computed)?;
+    let name = value.value.as_str().filter(|name| !name.is_empty())?;
+    let (subscription, group) = (inputs.text("subscriptionId"), inputs.text("resourceGroup"));
+    Some(format!(
+        "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Network/networkSecurityGroups/{name}"
+    ))
+}
+
+/// The kind of OS disk: Azure refuses premium disks on sizes without an `s` among the letters of their names (`D2s_v3`, `DS2_v2`).
+fn disk_kind(size: &str) -> &'static str {
+    let name = size.split('_').nth(1).unwrap_or_default();
+    if name.contains(['s', 'S']) { "Premium_LRS" } else { "StandardSSD_LRS" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_without_premium_storage_get_a_disk_that_they_can_have() {
+        for (size, kind) in [
+            ("Standard_D2s_v3", "Premium_LRS"),
+            ("Standard_DS2_v2", "Premium_LRS"),
+            ("Standard_NC24ads_A100_v4", "Premium_LRS"),
+            ("Standard_D2_v2", "StandardSSD_LRS"),
+            ("standard_d4a_v4", "StandardSSD_LRS"),
+        ] {
+            assert_eq!(disk_kind(size), kind, "{size}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! kiln's own document, from the configuration of AKS's node controller.
+
+use kiln_aks_formats::anc::{BootstrappingAuthMethod, Configuration};
+use kiln_aks_formats::sysctl;
+use kiln_node_config::NodeConfig;
+use kiln_node_config::spec::{
+    Cluster, CredentialFrom, CredentialKind, Dns, HugePages, Kubelet, Network, Os, Platform, Proxy, Runtime, Spec,
+    Swap, Taint, User,
+};
+
+use super::node_config::{pem, proxy_url, taint};
+use crate::bootstrapper::RenderError;
+use crate::kind::Place;
+
+/// The document of this number. What the configuration holds of secrets stays behind: the document says where to get them.
+pub fn node_config_from_aks(config: &Configuration, generation: u64) -> Result<NodeConfig, RenderError> {
+    refuse_secrets(config)?;
+    let mut document = NodeConfig::default();
+    document.metadata.generation = generation;
+    let network = config.network_config.clone().unwrap_or_default();
+    let gpu = config.gpu_config.clone().unwrap_or_default();
+    document.spec = Spec {
+        cluster: cluster(config)?,
+        kubelet: kubelet(config)?,
+        runtime: Runtime {
+            version: config.containerd_config.clone().unwrap_or_default().containerd_version,
+            default_runtime: if gpu.enable_nvidia == Some(true) { "nvidia-container-runtime" } else { "runc" }
+                .to_owned(),
+            sandbox_image: config.kube_binary_config.clone().unwrap_or_default().pod_infra_container_image_url,
+            systemd_cgroup: config.needs_cgroupv2,
+            root: config.kubelet_config.clone().unwrap_or_default().container_data_dir,
+            ..Runtime::default()
+        },
+        network: Network {
+            plugin: network.network_plugin.word().to_owned(),
+            policy: network.network_policy.word().to_owned(),
+            ..Network::default()
+        },
+        os: os(config)?,
+        platform: Platform {
+            users: vec![User { name: admin(config).to_owned(), sudo: true, ..User::default() }],
+            grow_root: Some(true),
+            ..Platform::default()
+        },
+        credential_from: credential_from(config),
+        ..Spec::default()
+    };
+    document.check()?;
+    Ok(document)
+}
+
+/// What stands for "no secret" where a secret is expected: the word for managed identities, plain and as base64.
+const NO_SECRET: [&str; 3] = ["", "msi", "bXNp"];
+
+/// The token has its place in `credentialFrom`, and a proxy is looked at where it is written. Any other secret would be lost
+/// without a word.
+fn refuse_secrets(config: &Configuration) -> Result<(), RenderError> {
+    let principal = config.auth_config.as_ref().map(|auth| &auth.service_principal_secret);
+    let realm = config.custom_search_domain_config.as_ref().map(|search| &search.realm_password);
+    let key = config.kubelet_config.as_ref().map(|kubelet| &kubelet.kubelet_client_key);
+    let held = [
+        ("auth_config.service_principal_secret", principal),
+        ("custom_search_domain_config.realm_password", realm),
+        ("kubelet_config.kubelet_client_key", key),
+    ];
+    for (path, secret) in held {
+        if secret.is_some_and(|secret| !NO_SECRET.contains(&secret.expose())) {
+            let field = path.rsplit('.').next().unwrap_or(path).to_owned();
+            let place = Place::Fields(vec![path.to_owned()]);
+            return Err(RenderError::Secret { field, place, target: "a NodeConfig" });
+        }
+    }
+    Ok(())
+}
+
+fn admin(config: &Configuration) -> &str {
+    if config.linux_admin_username.is_empty() { "azureuser" } else { &config.linux_admin_username }
+}
+
+fn cluster(config: &Configuration) -> Result<Cluster, RenderError> {
+    let server = config.api_server_config.clone().unwrap_or_default().api_server_name;
+    let network = config.cluster_config.clone().unwrap_or_default().cluster_network_config.unwrap_or_default();
+    let flags = config.kubelet_config.clone().unwrap_or_default().kubelet_flags;
+    let given = |flag: &str| flags.get(flag).cloned().unwrap_or_default();
+    let dns = if network.core_dns_service_ip.is_empty() { given("--cluster-dns") } else { network.core_dns_service_ip };
+    let list = |text: &str| text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    Ok(Cluster {
+        endpoint: format!("https://{server}"),
+        certificate_authority: pem("kubernetes_ca_cert", &config.kubernetes_ca_cert)?,
+        dns: Dns {
+            service_ips: list(&dns),
+            domain: given("--cluster-domain"),
+            search: list(&config.custom_search_domain_config.clone().unwrap_or_default().domain_name),
+            ..Dns::default()
+        },
+        ..Cluster::default()
+    })
+}
+
+/// Flags become the document's, without those that it says elsewhere.
+fn kubelet(config: &Configuration) -> Result<Kubelet, RenderError> {
+    let kubelet = config.kubelet_config.clone().unwrap_or_default();
+    let mut flags = kubelet.kubelet_flags;
+    let mut taints: Vec<Taint> = Vec::new();
+    if let Some(texts) = flags.remove("--register-with-taints") {
+        taints = texts.split(',').map(taint).collect::<Result<_, _>>()?;
+    }
+    for said in ["--cluster-dns", "--cluster-domain", "--node-labels"] {
+        flags.remove(said);
+    }
+    Ok(Kubelet {
+        version: config.kubernetes_version.clone(),
+        flags,
+        labels: kubelet.kubelet_node_labels,
+        taints,
+        ..Kubelet::default()
+    })
+}
+
+fn os(config: &Configuration) -> Result<Os, RenderError> {
+    let os = config.custom_linux_os_config.clone().unwrap_or_default();
+    let proxy = config.http_proxy_config.clone().unwrap_or_default();
+    let asked = os.sysctl_config.unwrap_or_default();
+    let defaults = sysctl::DEFAULTS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let limits = os.ulimit_config.clone().unwrap_or_default();
+    let limits = [("LimitNOFILE", limits.no_file), ("LimitMEMLOCK", limits.max_locked_memory)];
+    let swap = if os.enable_swap_config { os.swap_file_size } else { 0 };
+    let ca = |text: &String| pem("proxy_trusted_ca", text);
+    Ok(Os {
+        sysctl: defaults.chain(asked.asked().into_iter().map(|(key, value)| (key.to_owned(), value))).collect(),
+        swap: Swap { size_mib: u64::try_from(swap).unwrap_or_default(), ..Swap::default() },
+        huge_pages: HugePages {
+            transparent: os.transparent_hugepage_support,
+            defrag: os.transparent_defrag,
+            ..HugePages::default()
+        },
+        limits: limits.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect(),
+        proxy: Proxy {
+            http: proxy_url("http_proxy", proxy.http_proxy.expose())?,
+            https: proxy_url("https_proxy", proxy.https_proxy.expose())?,
+            no_proxy: proxy.no_proxy_entries,
+            certificate_authority: Some(&proxy.proxy_trusted_ca)
+                .filter(|text| !text.is_empty())
+                .map(ca)
+                .transpose()?
+                .unwrap_or_default(),
+            ..Proxy::default()
+        },
+        certificate_authorities: config
+            .custom_ca_certs
+            .iter()
+            .map(|text| pem("custom_ca_certs", text))
+            .collect::<Result<_, _>>()?,
+        ..Os::default()
+    })
+}
+
+fn credential_from(config: &Configuration) -> CredentialFrom {
+    let kind = match config.bootstrapping_config.clone().unwrap_or_default().bootstrapping_auth_method {
+        BootstrappingAuthMethod::SecureTlsBootstrapping => CredentialKind::AttestedIdentity,
+        BootstrappingAuthMethod::AzureMsi | BootstrappingAuthMethod::ArcMsi => CredentialKind::ManagedIdentity,
+        _ => CredentialKind::CustomData,
+    };
+    CredentialFrom { kind, ..CredentialFrom::default() }
+}

@@ -1,0 +1,105 @@
+//! How a kubelet gets in: kubeconfigs, by where the credential comes from and what was found there.
+
+use kiln_node_config::spec::CredentialKind;
+use serde_json::{Value, json};
+
+use super::draft::Draft;
+use crate::artifact::Artifact;
+use crate::custom_data::SecretBytes;
+use crate::image::ExecPlugin;
+use crate::join::Credential;
+use crate::layout::{self, current};
+
+/// The audience of tokens for clusters of AKS, which all share one.
+const AKS_AUDIENCE: &str = "6dae42f8-4368-4678-94ff-3960e28e3630";
+
+pub(super) fn render(draft: &mut Draft<'_>) {
+    let mut certificate = layout::CLIENT_CERTIFICATE.to_owned();
+    match (&draft.facts.credential, exec(draft)) {
+        (Some(credential), _) => {
+            draft.file(Artifact::secret(layout::CREDENTIAL, credential.bytes().clone()));
+            match credential {
+                Credential::Token(token) => {
+                    let token = String::from_utf8_lossy(token.expose()).into_owned();
+                    bootstrap(draft, &json!({"token": token}));
+                }
+                Credential::Kubeconfig(bytes) => {
+                    let file = Artifact::secret(layout::BOOTSTRAP_KUBECONFIG, bytes.clone());
+                    draft.file(file.restarts(layout::KUBELET_UNIT));
+                }
+                Credential::ClientCertificate(pem) => {
+                    certificate = current(layout::GIVEN_CERTIFICATE);
+                    let file = Artifact::secret(layout::GIVEN_CERTIFICATE, pem.clone());
+                    draft.file(file.restarts(layout::KUBELET_UNIT));
+                }
+            }
+        }
+        (None, Some(user)) => bootstrap(draft, &user),
+        (None, None) => nothing_found(draft),
+    }
+    // A kubelet that gets its first certificate writes this file anew.
+    let user = json!({"client-certificate": certificate, "client-key": certificate});
+    let text = kubeconfig(draft, &user);
+    draft.file(Artifact::seed(layout::KUBECONFIG, text).restarts(layout::KUBELET_UNIT));
+}
+
+fn bootstrap(draft: &mut Draft<'_>, user: &Value) {
+    let text = kubeconfig(draft, user);
+    draft.file(Artifact::secret(layout::BOOTSTRAP_KUBECONFIG, SecretBytes::new(text)).restarts(layout::KUBELET_UNIT));
+}
+
+fn nothing_found(draft: &mut Draft<'_>) {
+    let from = &draft.spec.credential_from;
+    if from.kind != CredentialKind::Unset && !draft.facts.joined {
+        let place = if from.name.is_empty() { String::new() } else { format!(" in `{}`", from.name) };
+        draft.unfit("spec.credentialFrom", format!("no credential was found by `{}`{place}", from.kind.as_str()));
+    }
+}
+
+/// The user of a kubeconfig that has a program fetch its credential.
+fn exec(draft: &Draft<'_>) -> Option<Value> {
+    let from = &draft.spec.credential_from;
+    let plugin = draft.facts.image.exec_plugins.get(from.kind.as_str()).cloned().or_else(|| usual(from.kind))?;
+    let endpoint = match from.kind {
+        CredentialKind::ManagedIdentity if from.endpoint.is_empty() => AKS_AUDIENCE,
+        _ => &from.endpoint,
+    };
+    let args: Vec<String> = plugin.args.iter().filter_map(|arg| filled(arg, &from.name, endpoint)).collect();
+    Some(json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": plugin.command,
+        "args": args,
+        "interactiveMode": "Never",
+        "provideClusterInfo": false,
+    }}))
+}
+
+/// An argument with its places filled; none where there is nothing to fill them with.
+fn filled(arg: &str, name: &str, endpoint: &str) -> Option<String> {
+    let empty = (arg.contains("{name}") && name.is_empty()) || (arg.contains("{endpoint}") && endpoint.is_empty());
+    (!empty).then(|| arg.replace("{name}", name).replace("{endpoint}", endpoint))
+}
+
+/// What fetches a credential where the image names nothing.
+fn usual(kind: CredentialKind) -> Option<ExecPlugin> {
+    (kind == CredentialKind::ManagedIdentity).then(|| ExecPlugin {
+        command: "/usr/bin/kubelogin".to_owned(),
+        args: ["get-token", "--login=msi", "--server-id={endpoint}", "--client-id={name}"].map(str::to_owned).into(),
+    })
+}
+
+fn kubeconfig(draft: &Draft<'_>, user: &Value) -> String {
+    let (cluster, name) = (&draft.spec.cluster, "cluster");
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {
+            "server": cluster.endpoint,
+            "certificate-authority": current(layout::CLUSTER_CA),
+        }}],
+        "users": [{"name": "kubelet", "user": user}],
+        "contexts": [{"name": "kubelet", "context": {"cluster": name, "user": "kubelet"}}],
+        "current-context": "kubelet",
+    });
+    kiln_node_config::canonical::text(&config) + "\n"
+}

@@ -1,0 +1,28 @@
+//! Documents of other versions.
+
+use kiln_node_config::{NodeConfig, ParseError};
+use kiln_node_plan::{Desired, layout};
+use serde_json::json;
+
+use crate::support::{config, facts};
+
+#[test]
+fn fields_of_a_newer_minor_are_kept_and_reported_and_do_nothing() {
+    let plain = Desired::of(&config(json!({})), &facts()).expect("fits");
+    let newer = config(json!({"os": {"colour": "blue"}, "kubelet": {"moods": ["good"]}, "weather": {}}));
+    let parsed = NodeConfig::parse(newer.to_json().as_bytes()).expect("reads");
+    let desired = Desired::of(&parsed, &facts()).expect("fits");
+    assert_eq!(desired.unknown, ["spec.kubelet.moods", "spec.os.colour", "spec.weather"]);
+    assert!(desired.text(layout::DOCUMENT).expect("the document").contains("\"colour\":\"blue\""));
+    let rest = |desired: &Desired| {
+        let files = desired.files.iter().filter(|file| file.path != layout::DOCUMENT).cloned().collect::<Vec<_>>();
+        (files, desired.elsewhere.clone(), desired.late.clone())
+    };
+    assert_eq!(rest(&desired), rest(&plain));
+}
+
+#[test]
+fn another_major_is_refused() {
+    let text = config(json!({})).to_json().replace("v1alpha1", "v2");
+    assert!(matches!(NodeConfig::parse(text.as_bytes()), Err(ParseError::Unsupported(_))));
+}

@@ -1,0 +1,243 @@
+//! A machine that is a map, and documents for it.
+
+use std::collections::BTreeMap;
+
+use kiln_node_config::NodeConfig;
+use kiln_node_plan::{
+    Account, Artifact, Before, Content, Desired, Facts, Manifest, Observed, Owner, Plan, Questions, Seen, Step, layout,
+};
+use serde_json::{Value, json};
+
+/// A file of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum File {
+    Plain { bytes: Vec<u8>, mode: u32, owner: Owner },
+    Link(String),
+}
+
+/// A machine. Folders come by themselves.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub(crate) facts: Facts,
+    pub(crate) files: BTreeMap<String, File>,
+    pub(crate) settings: BTreeMap<String, String>,
+    pub(crate) accounts: BTreeMap<String, Account>,
+    pub(crate) enabled: BTreeMap<String, bool>,
+    pub(crate) swap: BTreeMap<String, u64>,
+    pub(crate) mounts: Vec<String>,
+    pub(crate) grown: bool,
+    pub(crate) blocks_metadata: bool,
+    pub(crate) host_name: String,
+    /// What the generation that is written, and not yet turned to, remembers.
+    pub(crate) written: Option<Manifest>,
+    /// Everything that was done with units.
+    pub(crate) services: Vec<String>,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            facts: facts(),
+            files: BTreeMap::new(),
+            settings: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+            enabled: BTreeMap::new(),
+            swap: BTreeMap::new(),
+            mounts: Vec::new(),
+            grown: false,
+            blocks_metadata: false,
+            host_name: "node-1".to_owned(),
+            written: None,
+            services: Vec::new(),
+        }
+    }
+}
+
+pub(crate) fn facts() -> Facts {
+    Facts { host_name: "node-1".to_owned(), cgroup_v2: true, cpus: 4, memory_bytes: 16 << 30, ..Facts::default() }
+}
+
+/// A good document with this over it.
+pub(crate) fn config(over: Value) -> NodeConfig {
+    let mut spec = json!({
+        "cluster": {"endpoint": "https://api.example:443", "certificateAuthority": PEM},
+        "kubelet": {"version": "1.33.7"},
+    });
+    merge(&mut spec, over);
+    NodeConfig { spec: serde_json::from_value(spec).expect("a spec"), ..NodeConfig::default() }
+}
+
+pub(crate) const PEM: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
+
+pub(crate) fn merge(into: &mut Value, over: Value) {
+    match (into, over) {
+        (Value::Object(into), Value::Object(over)) => {
+            for (name, value) in over {
+                merge(into.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (into, over) => *into = over,
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Content::Bytes(bytes.to_vec()).sha256().expect("plain")
+}
+
+impl Machine {
+    pub(crate) fn write(&mut self, path: &str, text: &str, mode: u32) {
+        let file = File::Plain { bytes: text.as_bytes().to_vec(), mode, owner: Owner::root() };
+        self.files.insert(path.to_owned(), file);
+    }
+
+    pub(crate) fn text(&self, path: &str) -> String {
+        match self.files.get(path) {
+            Some(File::Plain { bytes, .. }) => String::from_utf8_lossy(bytes).into_owned(),
+            Some(File::Link(target)) => format!("-> {target}"),
+            None => String::new(),
+        }
+    }
+
+    /// Whether the link names the generation of that document.
+    pub(crate) fn turned_to(&self, config: &NodeConfig) -> bool {
+        self.text(&layout::current(layout::DOCUMENT)) == config.to_json()
+    }
+
+    /// Everything that is not kiln's own, as text.
+    pub(crate) fn outside(&self) -> String {
+        let own = |path: &str| path.starts_with("/etc/kiln") || path.starts_with(layout::BEFORE);
+        let files: BTreeMap<_, _> = self.files.iter().filter(|(path, _)| !own(path)).collect();
+        let enabled: Vec<_> = self.enabled.iter().filter(|(_, enabled)| **enabled).collect();
+        format!(
+            "{files:#?}\n{:#?}\n{:#?}\n{enabled:#?}\n{:?}\n{:?}\n{}",
+            self.settings, self.accounts, self.swap, self.mounts, self.blocks_metadata
+        )
+    }
+
+    pub(crate) fn manifest(&self) -> Option<Manifest> {
+        let last: Option<Manifest> = serde_json::from_str(&self.text(&layout::current(layout::MANIFEST))).ok();
+        match (last, self.written.clone()) {
+            (Some(last), Some(cut_off)) => Some(last.merge(cut_off)),
+            (last, cut_off) => last.or(cut_off),
+        }
+    }
+
+    /// All that there is; a real machine looks at what [`Questions`] ask alone.
+    pub(crate) fn observed(&self) -> Observed {
+        let seen = |file: &File| match file {
+            File::Plain { bytes, mode, owner } => {
+                Seen::File { sha256: sha256(bytes), mode: *mode, owner: owner.clone() }
+            }
+            File::Link(target) => Seen::Link { target: target.clone() },
+        };
+        Observed {
+            files: self.files.iter().map(|(path, file)| (path.clone(), seen(file))).collect(),
+            texts: self.files.keys().map(|path| (path.clone(), self.text(path))).collect(),
+            settings: self.settings.clone(),
+            blocks_metadata: self.blocks_metadata,
+            host_name: self.host_name.clone(),
+            accounts: self.accounts.clone(),
+            enabled: self.enabled.clone(),
+            swap: self.swap.clone(),
+            mounts: self.mounts.iter().cloned().collect(),
+            root_grown: self.grown,
+            command_line: None,
+            manifest: self.manifest(),
+        }
+    }
+
+    fn answers(&self, questions: &Questions) -> Observed {
+        let mut observed = self.observed();
+        observed.files.retain(|path, _| questions.files.contains(path));
+        observed.texts.retain(|path, _| questions.texts.contains(path));
+        observed.settings.retain(|path, _| questions.settings.contains(path));
+        observed.accounts.retain(|name, _| questions.accounts.contains(name));
+        observed.enabled.retain(|unit, _| questions.enabled.contains(unit));
+        observed.blocks_metadata &= questions.metadata;
+        observed
+    }
+
+    pub(crate) fn plan(&self, in_force: Option<&NodeConfig>, wanted: &NodeConfig) -> Plan {
+        let desired = Desired::of(wanted, &self.facts).expect("fits");
+        let questions = Questions::of(&desired, self.manifest().as_ref());
+        Plan::of(in_force, wanted, &desired, &self.answers(&questions))
+    }
+
+    pub(crate) fn apply(&mut self, in_force: Option<&NodeConfig>, wanted: &NodeConfig) -> Plan {
+        let desired = Desired::of(wanted, &self.facts).expect("fits");
+        let plan = self.plan(in_force, wanted);
+        for step in plan.steps.iter().chain(&plan.late) {
+            self.take(step, &plan, &desired);
+        }
+        plan
+    }
+
+    fn put(&mut self, artifact: &Artifact, path: String) {
+        let file = match &artifact.content {
+            Content::Link(target) => File::Link(target.clone()),
+            content => {
+                File::Plain { bytes: content.expose().to_vec(), mode: artifact.mode, owner: artifact.owner.clone() }
+            }
+        };
+        self.files.insert(path, file);
+    }
+
+    pub(crate) fn take(&mut self, step: &Step, plan: &Plan, desired: &Desired) {
+        match step {
+            Step::Keep { path } => {
+                let file = self.files[path].clone();
+                self.files.insert(layout::before(path), file);
+            }
+            Step::WriteGeneration => self.written = Some(plan.manifest.clone()),
+            Step::Flip => {
+                self.written = None;
+                self.files.retain(|path, _| !path.starts_with(layout::CURRENT));
+                for file in plan.folder(desired) {
+                    self.put(&file, layout::current(&file.path));
+                }
+            }
+            Step::Put(file) => self.put(file, file.path.clone()),
+            Step::PutBack { path, before } => {
+                let kept = self.files.get(&layout::before(path)).cloned();
+                match before {
+                    Before::Absent => self.files.remove(path),
+                    Before::Link { target } => self.files.insert(path.clone(), File::Link(target.clone())),
+                    Before::File { mode, owner, sha256: hash } => {
+                        let Some(File::Plain { bytes, .. }) = kept else { panic!("no copy of {path}") };
+                        assert_eq!(sha256(&bytes), *hash);
+                        self.files.insert(path.clone(), File::Plain { bytes, mode: *mode, owner: owner.clone() })
+                    }
+                };
+            }
+            Step::Edit { path, text } => self.write(path, text, 0o644),
+            Step::Set(setting) => {
+                self.settings.insert(setting.path.clone(), setting.value.clone());
+            }
+            Step::BlockMetadata { block } => self.blocks_metadata = *block,
+            Step::HostName { name } => self.host_name.clone_from(name),
+            Step::Account(account) => {
+                self.accounts.insert(account.name.clone(), account.clone());
+            }
+            Step::Retire { name } => {
+                self.accounts.remove(name);
+            }
+            Step::Enable { unit, enabled } => {
+                self.enabled.insert(unit.clone(), *enabled);
+            }
+            Step::GrowRoot => self.grown = true,
+            Step::Swap { path, mib } => {
+                self.swap.insert(path.clone(), *mib);
+                self.swap.retain(|_, mib| *mib > 0);
+            }
+            Step::Mount(mount) => self.mounts.push(mount.path.clone()),
+            Step::Stop { unit } if unit == "mnt.mount" => self.mounts.retain(|path| path != "/mnt"),
+            Step::DaemonReload
+            | Step::Stop { .. }
+            | Step::Discard { .. }
+            | Step::Start { .. }
+            | Step::Reload { .. }
+            | Step::Restart { .. }
+            | Step::Reboot => self.services.push(step.to_string()),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Why there is no way back.
+
+use kiln_types::VersionNumber;
+
+/// Why there is no way back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BackError {
+    /// New nodes do not come from the line.
+    #[error(
+        "new nodes of `{pool}` are made from {from}, not from a version of its line: there is nothing to roll back"
+    )]
+    Elsewhere {
+        /// The pool.
+        pool: String,
+        /// What they are made from.
+        from: String,
+    },
+    /// Nothing would be left.
+    #[error(
+        "{bad} is the only usable version of `{pool}`: without it no node can be made; \
+         use `--to original`, or make a new version first"
+    )]
+    NothingLeft {
+        /// The pool.
+        pool: String,
+        /// The version.
+        bad: String,
+    },
+    /// There is no such version.
+    #[error("there is no version {asked}; there are {existing}")]
+    NoSuchVersion {
+        /// The version.
+        asked: VersionNumber,
+        /// Those that exist.
+        existing: String,
+    },
+    /// The version cannot be used.
+    #[error("version {asked} cannot be used in {region}: {why}; choose another")]
+    Unusable {
+        /// The version.
+        asked: VersionNumber,
+        /// The region.
+        region: String,
+        /// What it lacks.
+        why: String,
+    },
+    /// It is so already.
+    #[error("new nodes get {0} already; nothing was changed")]
+    AlreadyThere(String),
+    /// A roll back is in force.
+    #[error("already rolled back ({hold}); to go further back say `--to VERSION`, to go on say `--lift-hold`")]
+    AlreadyBack {
+        /// The hold.
+        hold: String,
+    },
+    /// Somebody still uses what should be deleted.
+    #[error(
+        "version {version} is in use by {nodes}; leave `--delete` out, replace them with `kiln prototype refresh`, then delete"
+    )]
+    InUse {
+        /// The version.
+        version: VersionNumber,
+        /// Who uses it.
+        nodes: String,
+    },
+    /// The original recipe is not there.
+    #[error(
+        "the original recipe of `{pool}` was not saved; use `--to VERSION`, or set the recipe by the tool that made the pool"
+    )]
+    NoOriginal {
+        /// The pool.
+        pool: String,
+    },
+}

@@ -1,0 +1,158 @@
+//! What `latest` means: which version a new instance gets.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::Offset;
+use kiln_types::{ImageSource, ImageVersion, LineName, VersionNumber};
+use serde::Serialize;
+
+use crate::provenance::Provenance;
+
+/// The version that `latest` resolves to in a region: the highest that is finished, copied there and not excluded.
+pub fn latest<'a>(versions: &'a [ImageVersion], region: &str) -> Option<&'a ImageVersion> {
+    versions.iter().filter(|version| version.usable_in(region)).max_by(|a, b| a.number.cmp(&b.number))
+}
+
+/// What an instance made now would be made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "kind", content = "of")]
+pub enum NewNodes {
+    /// The latest version of the pool's line.
+    Latest(VersionNumber),
+    /// A version that the recipe names.
+    Pinned(VersionNumber),
+    /// The recipe names the line, and no version of it can be used: no instance can be made.
+    NothingUsable,
+    /// The recipe names something else.
+    Elsewhere(String),
+}
+
+/// What new nodes of a recipe get, given its line's versions.
+pub fn new_nodes(image: &ImageSource, line: &LineName, versions: &[ImageVersion], region: &str) -> NewNodes {
+    match image {
+        ImageSource::Definition(named) if same_line(named, line) => {
+            latest(versions, region).map_or(NewNodes::NothingUsable, |version| NewNodes::Latest(version.number.clone()))
+        }
+        ImageSource::ExactVersion(named, number) if same_line(named, line) => NewNodes::Pinned(number.clone()),
+        other => NewNodes::Elsewhere(source_text(other)),
+    }
+}
+
+/// Azure's names have no case.
+pub fn same_line(a: &LineName, b: &LineName) -> bool {
+    a.gallery.as_str().eq_ignore_ascii_case(b.gallery.as_str()) && a.definition.eq_ignore_ascii_case(&b.definition)
+}
+
+/// The version of a line that an image is, if it is one.
+pub fn version_of<'a>(image: &'a ImageSource, line: &LineName) -> Option<&'a VersionNumber> {
+    match image {
+        ImageSource::ExactVersion(named, number) if same_line(named, line) => Some(number),
+        _ => None,
+    }
+}
+
+/// An image in words.
+pub fn source_text(image: &ImageSource) -> String {
+    match image {
+        ImageSource::Definition(line) => format!("{}/{} (latest)", line.gallery, line.definition),
+        ImageSource::ExactVersion(line, number) => format!("{}/{}/{number}", line.gallery, line.definition),
+        ImageSource::Marketplace(image) => {
+            format!("{}:{}:{}:{}", image.publisher, image.offer, image.sku, image.version)
+        }
+        ImageSource::Other(id) => id.clone(),
+    }
+}
+
+/// The day in a version's number, where it is one.
+pub fn day_of(number: &VersionNumber) -> Option<Date> {
+    let [year, month, day] = number.parts();
+    Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()
+}
+
+/// When a version's disk was copied: as its tags say, else when the cloud says that it was published, else its day.
+pub fn made_at(version: &ImageVersion) -> Option<Timestamp> {
+    let said = Provenance::read(&version.tags).built_at;
+    let published = || version.created.as_deref().and_then(|text| text.parse().ok());
+    let day = || Offset::UTC.to_timestamp(day_of(&version.number)?.at(0, 0, 0, 0)).ok();
+    said.or_else(published).or_else(day)
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_types::{RegionProgress, VersionState};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sample::{REGION, exact, excluded, line_name, marketplace, number, tags, version};
+
+    #[test]
+    fn new_nodes_get_what_the_recipe_names() {
+        let versions = [version("2026.11.08"), excluded("2026.11.15")];
+        let of = |image: &ImageSource, versions: &[ImageVersion]| new_nodes(image, &line_name(), versions, REGION);
+        let line = ImageSource::Definition(line_name());
+        assert_eq!(of(&line, &versions), NewNodes::Latest(number("2026.11.08")));
+        assert_eq!(of(&line, &versions[1..]), NewNodes::NothingUsable);
+        assert_eq!(of(&exact("2026.11.15"), &versions), NewNodes::Pinned(number("2026.11.15")));
+        assert!(
+            matches!(of(&marketplace(), &versions), NewNodes::Elsewhere(text) if text.starts_with("microsoft-aks:"))
+        );
+    }
+
+    #[test]
+    fn a_line_is_the_same_whatever_its_case() {
+        let shouted = LineName { definition: line_name().definition.to_uppercase(), ..line_name() };
+        assert!(same_line(&line_name(), &shouted));
+        assert_eq!(
+            version_of(&ImageSource::ExactVersion(shouted, number("1.2.3")), &line_name()),
+            Some(&number("1.2.3"))
+        );
+    }
+
+    #[test]
+    fn the_age_of_a_version_is_that_of_its_disk() {
+        let at = |text: &str| Some(text.parse::<Timestamp>().unwrap());
+        let mut version = version("2026.11.15");
+        assert_eq!(made_at(&version), at("2026-11-15T00:00:00Z"));
+        version.created = Some("2026-11-15T22:00:00Z".into());
+        assert_eq!(made_at(&version), at("2026-11-15T22:00:00Z"));
+        version.tags = tags([("BuiltAt", "2026-11-15 20:00:00.0")]);
+        assert_eq!(made_at(&version), at("2026-11-15T20:00:00Z"));
+        assert_eq!(made_at(&crate::sample::version("1.0.0")), None);
+    }
+
+    fn any_version() -> impl Strategy<Value = ImageVersion> {
+        let state = prop_oneof![
+            4 => Just(VersionState::Succeeded),
+            1 => Just(VersionState::Creating),
+            1 => Just(VersionState::Failed),
+        ];
+        let region = (prop_oneof![Just("westus2"), Just("eastus")], any::<bool>(), any::<bool>());
+        (1u32..20, state, any::<bool>(), prop::collection::vec(region, 0..3)).prop_map(|(day, state, out, regions)| {
+            let region = |(name, excluded, complete): (&str, bool, bool)| RegionProgress {
+                region: name.into(),
+                excluded,
+                percent: None,
+                complete,
+            };
+            let regions = regions.into_iter().map(region).collect();
+            ImageVersion { state, excluded: out, regions, ..version(&format!("2026.11.{day:02}")) }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn latest_is_what_a_search_from_the_highest_day_down_finds(versions in prop::collection::vec(any_version(), 0..8)) {
+            let mut oracle = None;
+            'days: for day in (1..20).rev() {
+                for version in versions.iter().filter(|version| version.number.parts()[2] == day) {
+                    let there = version.regions.iter().any(|r| r.region == "westus2" && r.complete && !r.excluded);
+                    if there && !version.excluded && version.state == VersionState::Succeeded {
+                        oracle = Some(day);
+                        break 'days;
+                    }
+                }
+            }
+            prop_assert_eq!(latest(&versions, REGION).map(|version| version.number.parts()[2]), oracle);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What an earlier run left, of today and of other days.
+
+use kiln_prototype::journal::{Outcome, Route};
+use kiln_prototype::names::{BAD_TAG, VERSION_TAG};
+use kiln_prototype::step::Step;
+use kiln_types::{Capture, ErrorClass, Provisioning, Tags, VersionState};
+
+use crate::driver::{Driver, End, replay};
+use crate::fault::{Fault, Point};
+use crate::scenario::{BEGIN, Scenario, TODAY, add_version, assert_nothing_held, assert_rules, finish, header, number};
+use crate::world::{DONOR, World};
+
+fn leave_copy(world: &mut World, of: &str, provisioning: Provisioning) {
+    world.capture = Some(Capture {
+        name: "snapshot_k8s-agentpool1-26100436-vmss".parse().unwrap(),
+        id: "/snapshots/left".to_owned(),
+        source: None,
+        provisioning,
+        created: None,
+        tags: Tags::from([
+            (VERSION_TAG.to_owned(), of.to_owned()),
+            ("BuiltFrom".to_owned(), "another-donor".to_owned()),
+        ]),
+    });
+    world.capture_is_good = true;
+}
+
+fn expect_completed(scenario: &Scenario, world: &mut World) -> Route {
+    let end = scenario.run(world);
+    assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
+    assert_nothing_held(world, scenario, "the end");
+    assert_rules(world, "the end");
+    replay(world).pop().unwrap().route()
+}
+
+fn expect_failed(scenario: &Scenario, world: &mut World) -> (Step, ErrorClass, String) {
+    let End::Done(Outcome::Failed { step, failure }) = scenario.run(world) else { panic!("did not fail") };
+    assert_nothing_held(world, scenario, "the end");
+    assert_rules(world, "the end");
+    (step, failure.class, failure.message)
+}
+
+fn never_stopped(world: &World) -> bool {
+    !world.acts.iter().any(|act| act.starts_with("power-off"))
+}
+
+#[test]
+fn todays_copy_is_used_and_the_donor_left_alone() {
+    let scenario = Scenario::first();
+    let mut world = scenario.world();
+    leave_copy(&mut world, TODAY, Provisioning::Succeeded);
+    assert_eq!(expect_completed(&scenario, &mut world), Route::FromCopy);
+    assert!(never_stopped(&world));
+    assert_eq!(world.versions[&number(TODAY)].read.tags["BuiltFrom"], "another-donor", "it is told from whom it is");
+}
+
+#[test]
+fn a_copy_of_another_day_or_a_broken_one_is_made_anew() {
+    for (of, provisioning) in [("2026.11.08", Provisioning::Succeeded), (TODAY, Provisioning::Failed)] {
+        let scenario = Scenario::first();
+        let mut world = scenario.world();
+        leave_copy(&mut world, of, provisioning);
+        assert_eq!(expect_completed(&scenario, &mut world), Route::WholeWay);
+        assert!(!never_stopped(&world));
+    }
+}
+
+#[test]
+fn a_copy_of_which_a_version_is_still_made_is_left_to_its_run() {
+    let scenario = Scenario::second();
+    let mut world = scenario.world();
+    leave_copy(&mut world, "2026.11.14", Provisioning::Succeeded);
+    add_version(&mut world, "2026.11.14", true, VersionState::Creating);
+    let (step, class, message) = expect_failed(&scenario, &mut world);
+    assert_eq!((step, class), (Step::Survey, ErrorClass::Busy));
+    assert!(message.contains("2026.11.14"), "{message}");
+    assert!(world.capture.is_some() && never_stopped(&world));
+}
+
+#[test]
+fn a_run_that_goes_on_past_midnight_keeps_its_day() {
+    let mut scenario = Scenario::first();
+    scenario.policy.new_nodes = 1;
+    let mut world = scenario.world();
+    // It dies while the version is made, at half past eleven, and is taken up the next afternoon.
+    world.faults.crash = Some((Step::Publish, Point::AfterRecord));
+    let mut driver = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
+    let end = driver.drive(&mut world);
+    assert_eq!(end, End::Died);
+    world.sleep(std::time::Duration::from_hours(15));
+    let end = finish(&mut world, end);
+    assert_eq!(end, End::Done(Outcome::Completed { version: number(TODAY) }));
+    assert_eq!(world.versions.keys().cloned().collect::<Vec<_>>(), [number(TODAY)]);
+    assert_rules(&world, "midnight");
+}
+
+#[test]
+fn a_version_of_today_that_is_still_being_made_is_waited_for_and_proven() {
+    let scenario = Scenario::second();
+    let mut world = scenario.world();
+    leave_copy(&mut world, TODAY, Provisioning::Succeeded);
+    add_version(&mut world, TODAY, true, VersionState::Creating);
+    let ends = std::time::Duration::from_mins(50);
+    world.begin(ends, crate::world::Effect::VersionMade(number(TODAY)), None);
+    assert_eq!(expect_completed(&scenario, &mut world), Route::FromVersion);
+    assert!(never_stopped(&world) && world.versions[&number(TODAY)].proven && world.capture.is_none());
+}
+
+#[test]
+fn a_version_of_today_that_is_in_use_is_not_made_again() {
+    let scenario = Scenario::second();
+    let mut world = scenario.world();
+    add_version(&mut world, TODAY, false, VersionState::Succeeded);
+    assert_eq!(expect_completed(&scenario, &mut world), Route::FromVersion);
+    assert!(never_stopped(&world));
+    assert!(!world.acts.iter().any(|act| act.starts_with("try ")), "it was proven before");
+}
+
+#[test]
+fn a_version_of_today_that_was_found_bad_is_replaced_when_asked_only() {
+    let mut scenario = Scenario::second();
+    let bad = |world: &mut World| {
+        add_version(world, TODAY, true, VersionState::Succeeded);
+        world.versions.get_mut(&number(TODAY)).unwrap().joins = false;
+        world.line.as_mut().unwrap().tags.insert(BAD_TAG.to_owned(), format!("2026.11.01 {TODAY}"));
+    };
+    let mut world = scenario.world();
+    bad(&mut world);
+    let (step, class, message) = expect_failed(&scenario, &mut world);
+    assert_eq!((step, class), (Step::Survey, ErrorClass::Refused));
+    assert!(message.contains("--replace-today") && never_stopped(&world), "{message}");
+
+    scenario.policy.replace_today = true;
+    let mut world = scenario.world();
+    bad(&mut world);
+    // Left by the run that made the bad one: it would make the same one again.
+    leave_copy(&mut world, TODAY, Provisioning::Succeeded);
+    assert_eq!(expect_completed(&scenario, &mut world), Route::WholeWay);
+    assert!(world.versions[&number(TODAY)].joins && !never_stopped(&world));
+    assert_eq!(world.line.unwrap().tags[BAD_TAG], "2026.11.01", "what is said of the old one is not said of the new");
+}
+
+#[test]
+fn what_new_nodes_get_or_instances_run_is_not_replaced() {
+    let mut scenario = Scenario::second();
+    scenario.policy.replace_today = true;
+    let mut world = scenario.world();
+    add_version(&mut world, TODAY, false, VersionState::Succeeded);
+    let (_, class, message) = expect_failed(&scenario, &mut world);
+    assert_eq!(class, ErrorClass::Refused);
+    assert!(message.contains("roll it back"), "{message}");
+
+    let mut world = scenario.world();
+    add_version(&mut world, TODAY, true, VersionState::Succeeded);
+    let runs = kiln_types::ImageSource::ExactVersion(world.line_name.clone(), number(TODAY));
+    world.machines.get_mut(&1).unwrap().runs = runs;
+    let (_, class, message) = expect_failed(&scenario, &mut world);
+    assert_eq!(class, ErrorClass::Refused);
+    assert!(message.contains("refresh"), "{message}");
+}
+
+#[test]
+fn failed_versions_are_cleared_away_but_not_from_under_an_instance() {
+    let scenario = Scenario::second();
+    let mut world = scenario.world();
+    add_version(&mut world, "2026.11.12", true, VersionState::Failed);
+    // A write to a good version failed; instance 1 runs it.
+    world.versions.get_mut(&number("2026.10.18")).unwrap().read.state = VersionState::Failed;
+    expect_completed(&scenario, &mut world);
+    assert!(!world.versions.contains_key(&number("2026.11.12")));
+    assert!(world.versions.contains_key(&number("2026.10.18")));
+}
+
+#[test]
+fn the_history_keeps_what_is_used_and_as_many_usable_versions_as_asked() {
+    let scenario = Scenario::second();
+    let mut world = scenario.world();
+    expect_completed(&scenario, &mut world);
+    let left: Vec<String> = world.versions.keys().map(ToString::to_string).collect();
+    assert_eq!(left, ["2026.10.18", "2026.11.01", "2026.11.08", TODAY], "instance 1 runs the oldest");
+}
+
+#[test]
+fn a_model_that_somebody_set_back_is_switched_and_stripped_again() {
+    let scenario = Scenario::second();
+    let mut world = scenario.world();
+    let original = Scenario::first().world();
+    world.pool.recipe = original.pool.recipe;
+    world.bootstraps = true;
+    // It fails after the switch and before the strip, and says so for the next run.
+    world.faults.rules.push(("act strip-scripts ".to_owned(), Fault::Permission, u32::MAX));
+    let (step, ..) = expect_failed(&scenario, &mut world);
+    assert_eq!(step, Step::StripScripts);
+    world.faults.rules.clear();
+    let mut driver = Driver::open(&mut world, "again", "r2", &scenario.header()).unwrap();
+    let end = driver.drive(&mut world);
+    assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
+    assert!(!world.bootstraps && !world.pool.recipe.extensions.iter().any(kiln_types::Extension::is_custom_script));
+}
+
+#[test]
+fn a_donor_of_another_day_under_the_same_id_is_not_touched() {
+    let scenario = Scenario::first();
+    let mut world = scenario.world();
+    world.machines.get_mut(&DONOR).unwrap().vm_id = "vm-of-somebody-else".to_owned();
+    let End::Done(Outcome::Failed { step, .. }) = scenario.run(&mut world) else { panic!() };
+    assert_eq!(step, Step::Protect);
+    assert!(never_stopped(&world));
+}
+
+#[test]
+fn the_version_is_the_day_on_which_the_run_was_started() {
+    let policy = kiln_prototype::run::Policy::default();
+    assert_eq!(header(BEGIN, &policy, true).version, number(TODAY));
+}

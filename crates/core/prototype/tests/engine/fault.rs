@@ -1,0 +1,117 @@
+//! What goes wrong: one thing at one place, or a seed's worth of everything.
+
+use kiln_prototype::step::Step;
+use kiln_types::ErrorClass;
+
+/// A way in which a request goes wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Fault {
+    /// Too many requests; nothing happened.
+    Throttled,
+    /// Nothing happened.
+    ServerError,
+    /// It happened, and nobody said so.
+    LostAnswer,
+    /// It is not allowed.
+    Permission,
+    /// There is no machine free.
+    Capacity,
+    /// The operation ends badly.
+    OperationFails(ErrorClass),
+    /// The operation goes on and cannot be asked after.
+    OperationForgotten,
+    /// It reports success and has not happened.
+    InVain,
+}
+
+/// Where a driver dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Point {
+    BeforeAct,
+    AfterAct,
+    AfterRecord,
+}
+
+impl Point {
+    pub(crate) const ALL: [Self; 3] = [Self::BeforeAct, Self::AfterAct, Self::AfterRecord];
+}
+
+/// What goes wrong in a world.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Faults {
+    /// Requests whose description begins so go wrong, so many times.
+    pub(crate) rules: Vec<(String, Fault, u32)>,
+    /// The driver dies there, once.
+    pub(crate) crash: Option<(Step, Point)>,
+    pub(crate) random: Option<Random>,
+}
+
+/// A seed's worth of faults. There is an end to them, so that there is an end to the run.
+#[derive(Debug, Clone)]
+pub(crate) struct Random {
+    pub(crate) dice: Dice,
+    pub(crate) faults_left: u32,
+    pub(crate) crashes_left: u32,
+    /// One request in so many goes wrong.
+    pub(crate) one_in: u64,
+}
+
+impl Faults {
+    /// Whether this request goes wrong.
+    pub(crate) fn draw(&mut self, what: &str) -> Option<Fault> {
+        if let Some((_, fault, left)) =
+            self.rules.iter_mut().find(|(place, _, left)| what.starts_with(place) && *left > 0)
+        {
+            *left -= 1;
+            return Some(fault.clone());
+        }
+        let random = self.random.as_mut()?;
+        if random.faults_left == 0 || random.dice.below(random.one_in) != 0 {
+            return None;
+        }
+        random.faults_left -= 1;
+        let deletes = what.contains("Delete") || what.contains("Remove");
+        Some(match random.dice.below(10) {
+            0 => Fault::Throttled,
+            1 => Fault::ServerError,
+            2 => Fault::OperationFails(ErrorClass::Busy),
+            3 => Fault::Permission,
+            4 => Fault::OperationFails(ErrorClass::Transient),
+            5 => Fault::OperationFails(ErrorClass::Capacity),
+            6 => Fault::OperationForgotten,
+            7 if deletes => Fault::InVain,
+            7 | 8 => Fault::LostAnswer,
+            _ => Fault::OperationFails(ErrorClass::Unexpected),
+        })
+    }
+
+    /// Whether the driver dies here.
+    pub(crate) fn dies(&mut self, step: Step, point: Point) -> bool {
+        if self.crash == Some((step, point)) {
+            self.crash = None;
+            return true;
+        }
+        let Some(random) = &mut self.random else { return false };
+        let dies = random.crashes_left > 0 && random.dice.below(40) == 0;
+        random.crashes_left -= u32::from(dies);
+        dies
+    }
+}
+
+/// splitmix64.
+#[derive(Debug, Clone)]
+pub(crate) struct Dice(pub u64);
+
+impl Dice {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    pub(crate) fn one_in(&mut self, bound: u64) -> bool {
+        self.below(bound) == 0
+    }
+}

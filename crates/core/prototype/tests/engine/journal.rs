@@ -1,0 +1,160 @@
+//! What is written down: its form, its size, and who may read it.
+
+use std::collections::BTreeSet;
+
+use kiln_prototype::decide::failed;
+use kiln_prototype::journal::{BadJournal, Entry, Event, Memo, Outcome, Output, Route, Run, StepFailure};
+use kiln_prototype::run::SCHEMA;
+use kiln_prototype::step::Step;
+use kiln_types::{ErrorClass, OperationHandle, Protection, Revision};
+
+use crate::driver::replay;
+use crate::fault::{Fault, Point};
+use crate::scenario::{Scenario, TODAY, number};
+
+/// Lines that this form of the journal has, word for word. A run that is open when kiln is upgraded is read by the next kiln: a change
+/// here is a change of [`SCHEMA`].
+const GOLDEN: &str = include_str!("golden.jsonl");
+
+/// What a `ConfigMap` holds of a journal.
+const LIMIT: usize = 960 * 1024;
+
+fn every_event() -> Vec<Event> {
+    let failure = || StepFailure::new(ErrorClass::Throttled, "429 TooManyRequests");
+    let started = |step, memo| Event::Started { step, memo };
+    let succeeded = |step, output| Event::Succeeded { step, output };
+    let capacity = Memo::Capacity { instances: 10, revision: Some(Revision::new("W/\"7\"")) };
+    vec![
+        Event::Opened { header: Box::new(Scenario::first().header()) },
+        Event::Resumed { who: "op@example".to_owned() },
+        started(Step::HoldNode, None),
+        started(Step::Protect, Some(Memo::Protection(Protection::NONE))),
+        started(Step::PowerOff, Some(Memo::Boot(Some("9c5e".to_owned())))),
+        started(Step::PowerOff, Some(Memo::Boot(None))),
+        started(Step::AddNodes, Some(capacity)),
+        started(Step::Prune, Some(Memo::Target("2026.10.18".to_owned()))),
+        Event::Accepted { step: Step::Publish, handle: OperationHandle::new("{\"kind\":\"write\"}") },
+        succeeded(Step::Gallery, None),
+        succeeded(Step::Survey, Some(Output::Route(Route::WholeWay))),
+        succeeded(Step::Survey, Some(Output::Route(Route::FromCopy))),
+        succeeded(Step::Survey, Some(Output::Route(Route::FromVersion))),
+        succeeded(Step::AwaitTrial, Some(Output::Bad("the canary has not joined".to_owned()))),
+        succeeded(Step::Start, Some(Output::Said("the donor is gone".to_owned()))),
+        Event::Failed { step: Step::Start, failure: failure(), for_good: false },
+        Event::Failed { step: Step::Drain, failure: failure(), for_good: true },
+        Event::Closed { outcome: Outcome::Completed { version: number(TODAY) } },
+        Event::Closed { outcome: Outcome::Failed { step: Step::Drain, failure: failure() } },
+        Event::Closed { outcome: Outcome::Condemned { version: number(TODAY), reason: "it did not join".to_owned() } },
+    ]
+}
+
+fn entries() -> Vec<Entry> {
+    let at = "2026-11-15T22:00:00Z".parse().unwrap();
+    every_event().into_iter().map(|event| Entry { run: "r1".parse().unwrap(), at, event }).collect()
+}
+
+#[test]
+fn each_event_is_written_as_it_always_was_and_read_back() {
+    let written: String = entries().iter().map(|entry| serde_json::to_string(entry).unwrap() + "\n").collect();
+    if std::env::var_os("KILN_WRITE_GOLDEN").is_some() {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/golden.jsonl"), &written).unwrap();
+    }
+    assert_eq!(written, GOLDEN);
+    let read: Vec<Entry> = GOLDEN.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(read, entries());
+}
+
+#[test]
+fn a_step_is_called_the_same_in_journals_and_in_commands() {
+    for step in Step::ALL {
+        assert_eq!(serde_json::to_string(&step).unwrap(), format!("\"{step}\""));
+    }
+    let names: BTreeSet<&str> = Step::ALL.iter().map(|step| step.name()).collect();
+    assert_eq!(names.len(), Step::ALL.len());
+}
+
+#[test]
+fn a_journal_of_a_later_form_is_refused_and_says_what_to_do() {
+    let mut entries = entries();
+    let Event::Opened { header } = &mut entries[0].event else { panic!() };
+    header.schema = SCHEMA + 1;
+    let error = Run::replay(&entries).unwrap_err();
+    assert!(matches!(error, BadJournal::Schema { schema, .. } if schema == SCHEMA + 1));
+    assert!(error.to_string().contains("use the kiln that started it"), "{error}");
+}
+
+#[test]
+fn an_entry_of_a_run_that_was_never_opened_is_refused() {
+    let error = Run::replay(&entries()[1..]).unwrap_err();
+    assert!(matches!(error, BadJournal::NotOpened(_)), "{error}");
+}
+
+#[test]
+fn runs_of_one_journal_are_told_apart() {
+    let scenario = Scenario::first();
+    let mut world = scenario.world();
+    scenario.run(&mut world);
+    let mut entries = world.journal.entries.clone();
+    let second = world.journal.entries.iter().take(9).cloned();
+    entries.extend(second.map(|entry| Entry { run: "r2".parse().unwrap(), ..entry }));
+    let runs = Run::replay(&entries).unwrap();
+    assert_eq!(runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["r1", "r2"]);
+    assert!(runs[0].closed.is_some() && runs[1].closed.is_none());
+}
+
+#[test]
+fn whoever_replays_knows_what_whoever_wrote_knew() {
+    for scenario in Scenario::all() {
+        let mut world = scenario.world();
+        world.faults.rules.push(("act publish ".to_owned(), Fault::LostAnswer, 2));
+        world.faults.crash = Some((Step::Include, Point::AfterRecord));
+        let mut driver = crate::driver::Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
+        driver.drive(&mut world);
+        let replayed = replay(&world).pop().unwrap();
+        for step in Step::ALL {
+            assert_eq!(replayed.step(step), driver.run.step(step), "{}: {step}", scenario.name);
+        }
+        assert_eq!((replayed.last, replayed.held()), (driver.run.last, driver.run.held()));
+    }
+}
+
+/// Every step fails as often as it may, each time with all that a cloud has to say, before it works.
+#[test]
+fn the_longest_run_fits_into_a_journal_many_times() {
+    let scenario = Scenario::first();
+    let id: kiln_prototype::run::RunId = "r1".parse().unwrap();
+    let at = scenario.header().started;
+    let mut run = Run::open(id.clone(), scenario.header()).unwrap();
+    let mut size = 0;
+    let mut write = |run: &mut Run, event: Event| {
+        run.note(at, &event);
+        size += serde_json::to_string(&Entry { run: id.clone(), at, event }).unwrap().len() + 1;
+    };
+    write(&mut run, Event::Opened { header: Box::new(scenario.header()) });
+    let wordy = || StepFailure { class: ErrorClass::Transient, message: "InternalServerError ".repeat(500) };
+    for step in Step::ALL {
+        for attempt in 0.. {
+            write(&mut run, Event::Started { step, memo: Some(Memo::Target("k".repeat(40))) });
+            write(&mut run, Event::Accepted { step, handle: OperationHandle::new("h".repeat(900)) });
+            let event = failed(&run, step, wordy());
+            let Event::Failed { for_good, failure, .. } = &event else { panic!() };
+            assert!(failure.message.len() < 1_000);
+            // Releases are tried twelve times before a person is asked.
+            if *for_good || attempt == 12 {
+                break;
+            }
+            write(&mut run, event);
+        }
+        write(&mut run, Event::Succeeded { step, output: None });
+    }
+    assert!(size * 2 < LIMIT, "{size} bytes");
+}
+
+#[test]
+fn an_ordinary_run_writes_a_few_kilobytes() {
+    let scenario = Scenario::first();
+    let mut world = scenario.world();
+    scenario.run(&mut world);
+    let size: usize = world.journal.lines().map(|line| line.len() + 1).sum();
+    assert!(size < 20 * 1024, "{size} bytes");
+}

@@ -1,0 +1,133 @@
+//! Two at once: one wins, and the other touches nothing.
+
+use kiln_prototype::journal::Outcome;
+use kiln_prototype::names::RUN_TAG;
+use kiln_prototype::step::Step;
+use kiln_types::{ErrorClass, TrialName};
+
+use crate::driver::{Driver, End};
+use crate::scenario::{Scenario, assert_nothing_held, assert_rules, end_state};
+use crate::world::{Journal, World};
+
+#[test]
+fn while_one_runs_the_lease_keeps_the_other_out() {
+    let scenario = Scenario::first();
+    let mut world = scenario.world();
+    let mut first = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
+    while first.turn(&mut world).is_none() {
+        let entries = world.journal.entries.len();
+        let until = world.lease.clone().unwrap().1;
+        if until > world.now {
+            assert_eq!(Driver::open(&mut world, "second", "r2", &scenario.header()).err(), Some(End::Lost("lease")));
+            assert_eq!(world.journal.entries.len(), entries);
+        }
+    }
+    assert_rules(&world, "lease");
+}
+
+/// The first one sleeps, its lease runs out, the second one takes the run up, and the first one wakes.
+#[test]
+fn one_that_slept_through_its_lease_finds_the_journal_written_and_stops() {
+    let scenario = Scenario::first();
+    let mut undisturbed = scenario.world();
+    scenario.run(&mut undisturbed);
+    for asleep_after in 1..150 {
+        let mut world = scenario.world();
+        let mut first = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
+        if (0..asleep_after).any(|_| first.turn(&mut world).is_some()) {
+            assert!(asleep_after > 60, "the run is over after {asleep_after} turns");
+            return;
+        }
+        world.sleep(std::time::Duration::from_mins(1));
+        let mut second = Driver::resume(&mut world, "second").unwrap();
+        for _ in 0..5 {
+            if second.turn(&mut world).is_some() {
+                break;
+            }
+        }
+        let acts = world.acts.len();
+        let end = (0..2_000).find_map(|_| first.turn(&mut world)).expect("it stops");
+        assert!(matches!(end, End::Lost(_) | End::Done(_)), "{asleep_after}: {end:?}");
+        assert_eq!(world.acts.len(), acts, "{asleep_after}: the one that slept did something");
+        let end = second.drive(&mut world);
+        assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{asleep_after}: {end:?}");
+        assert_eq!(end_state(&world), end_state(&undisturbed), "{asleep_after}");
+        assert_rules(&world, "slept");
+    }
+}
+
+/// Of another cluster: neither lease nor journal is shared.
+#[test]
+fn a_run_of_another_cluster_is_kept_out_by_the_tag() {
+    for (force, scenario) in [(false, Scenario::first()), (true, Scenario::second())] {
+        let mut world = scenario.world();
+        let mut first = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
+        while !first.run.is_done(Step::Claim) {
+            assert_eq!(first.turn(&mut world), None);
+        }
+        let mut elsewhere = other_cluster(&mut world);
+        let mut header = scenario.header();
+        header.trial = TrialName::of_run("r2").unwrap();
+        header.policy.force = force;
+        let before = end_state(&world);
+        let mut second = Driver::open(&mut world, "second", "r2", &header).unwrap();
+        let End::Done(Outcome::Failed { step, failure }) = second.drive(&mut world) else { panic!() };
+        assert_eq!((step, failure.class), (Step::Claim, ErrorClass::Busy));
+        assert!(failure.message.contains("kiln-run=r1"), "{failure}");
+        assert_eq!(end_state(&world), before);
+
+        std::mem::swap(&mut elsewhere.0, &mut world.journal);
+        world.lease = elsewhere.1;
+        let end = first.drive(&mut world);
+        assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
+        assert_nothing_held(&world, &scenario, "the first one");
+    }
+}
+
+#[test]
+fn of_two_that_claim_at_once_the_tag_lets_one_pass() {
+    let scenario = Scenario::first();
+    let mut world = scenario.world();
+    let mut first = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
+    // The first one has read the pool and not yet written.
+    while !first.run.is_done(Step::Preflight) {
+        assert_eq!(first.turn(&mut world), None);
+    }
+    let elsewhere = other_cluster(&mut world);
+    let mut header = scenario.header();
+    header.trial = TrialName::of_run("r2").unwrap();
+    let mut second = Driver::open(&mut world, "second", "r2", &header).unwrap();
+    while !second.run.is_done(Step::Claim) {
+        assert_eq!(second.turn(&mut world), None);
+    }
+    let theirs = std::mem::replace(&mut world.journal, elsewhere.0);
+    let lease = std::mem::replace(&mut world.lease, elsewhere.1);
+    let End::Done(Outcome::Failed { step, .. }) = first.drive(&mut world) else { panic!() };
+    assert_eq!((step, world.pool.tags[RUN_TAG].as_str()), (Step::Claim, "r2"));
+    (world.journal, world.lease) = (theirs, lease);
+    let end = second.drive(&mut world);
+    assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
+    assert_nothing_held(&world, &scenario, "the second one");
+    assert_rules(&world, "both");
+}
+
+/// Against all rules: somebody overwrites the tag. Whoever lost it does not write the model.
+#[test]
+fn a_run_whose_tag_was_taken_does_not_switch() {
+    let scenario = Scenario::first();
+    let mut world = scenario.world();
+    let mut driver = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
+    while !driver.run.is_done(Step::DropTrial) {
+        assert_eq!(driver.turn(&mut world), None);
+    }
+    world.pool.tags.insert(RUN_TAG.to_owned(), "r9".to_owned());
+    world.touch();
+    let End::Done(Outcome::Failed { step, failure }) = driver.drive(&mut world) else { panic!() };
+    assert_eq!((step, failure.class), (Step::Model, ErrorClass::Busy));
+    assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
+    assert_eq!(world.pool.tags[RUN_TAG], "r9", "the other one's tag stays");
+}
+
+fn other_cluster(world: &mut World) -> (Journal, Option<(String, jiff::Timestamp)>) {
+    (std::mem::take(&mut world.journal), world.lease.take())
+}

@@ -1,0 +1,307 @@
+//! Worlds to begin with, and what must be true of them in the end.
+
+use std::collections::BTreeMap;
+
+use kiln_prototype::names;
+use kiln_prototype::run::{Donor, Header, Policy, SCHEMA};
+use kiln_types::{
+    Architecture, Extension, Generation, ImageLine, ImageSource, ImageVersion, LineName, MarketplaceImage,
+    OperatingSystem, Orchestration, Pool, PowerState, Protection, Provisioning, Recipe, RegionProgress, SecurityType,
+    Storage, Tags, TrialName, UpgradeMode, VersionNumber, VersionState,
+};
+
+use crate::driver::{Driver, End};
+use crate::fault::Faults;
+use crate::world::{DONOR, Journal, Pace, Version, World};
+
+pub(crate) const GROUP: &str = "kubernetes-westus2-17813";
+pub(crate) const REGION: &str = "westus2";
+pub(crate) const TODAY: &str = "2026.11.15";
+pub(crate) const BEGIN: &str = "2026-11-15T22:00:00Z";
+
+/// What kind of run it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    /// The pool is made from the line already.
+    pub(crate) second: bool,
+    pub(crate) policy: Policy,
+    pub(crate) has_first_boot: bool,
+    /// The donor was cordoned, annotated and protected by somebody before.
+    pub(crate) held_before: bool,
+}
+
+impl Scenario {
+    pub(crate) fn first() -> Self {
+        let policy = Policy::default();
+        Self { name: "a first run", second: false, policy, has_first_boot: false, held_before: false }
+    }
+
+    pub(crate) fn second() -> Self {
+        Self { name: "a second run", second: true, has_first_boot: true, ..Self::first() }
+    }
+
+    /// Every kind of run that differs in its steps.
+    pub(crate) fn all() -> Vec<Self> {
+        let with = |name, base: Self, change: fn(&mut Policy)| {
+            let mut scenario = Self { name, ..base };
+            change(&mut scenario.policy);
+            scenario
+        };
+        vec![
+            Self::first(),
+            Self::second(),
+            with("a first run with a pin", Self::first(), |policy| policy.pin = true),
+            with("a second run with a pin", Self::second(), |policy| policy.pin = true),
+            with("a run that deallocates", Self::first(), |policy| policy.deallocate = true),
+            with("a run without a canary", Self::second(), |policy| policy.canary = false),
+            with("a run with new nodes", Self::second(), |policy| policy.new_nodes = 2),
+            Self { name: "a run with a donor that was held before", held_before: true, ..Self::first() },
+        ]
+    }
+
+    /// The kinds that differ most, for what is tried at every instant.
+    pub(crate) fn few() -> Vec<Self> {
+        Self::all()
+            .into_iter()
+            .filter(|scenario| ["a first run", "a run with new nodes"].contains(&scenario.name))
+            .collect()
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        header(BEGIN, &self.policy, self.has_first_boot)
+    }
+
+    pub(crate) fn world(&self) -> World {
+        let line_name = header(BEGIN, &self.policy, true).line.name;
+        let now: jiff::Timestamp = BEGIN.parse().unwrap();
+        let mut world = World {
+            now,
+            pace: Pace::USUAL,
+            pool: pool(),
+            etag: 1,
+            bootstraps: true,
+            machines: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            gallery: None,
+            line: None,
+            line_name: line_name.clone(),
+            versions: BTreeMap::new(),
+            capture: None,
+            capture_is_good: false,
+            trial: None,
+            operations: Vec::new(),
+            saved: false,
+            refusals: Vec::new(),
+            zones: true,
+            bad_disk: false,
+            canary: self.policy.canary,
+            births: Vec::new(),
+            additions: 0,
+            broken_rules: Vec::new(),
+            requests: 0,
+            asked: Vec::new(),
+            acts: Vec::new(),
+            journal: Journal::default(),
+            lease: None,
+            faults: Faults::default(),
+        };
+        world.touch();
+        for id in 0..3 {
+            let machine = crate::world::machine(id, world.pool.recipe.image.clone(), now);
+            world.nodes.insert(machine.node.clone(), crate::world::node());
+            world.machines.insert(id, machine);
+        }
+        if self.second {
+            self.make_second(&mut world, &line_name);
+        }
+        if self.held_before {
+            world.machines.get_mut(&DONOR).unwrap().protection =
+                Protection { from_scale_in: true, from_pool_actions: false };
+            let node = world.nodes.get_mut(&crate::world::node_name(DONOR)).unwrap();
+            (node.cordoned, node.autoscaler) = (true, Some("false".to_owned()));
+        }
+        world
+    }
+
+    /// Four earlier versions, of which the pool's instances run two.
+    fn make_second(&self, world: &mut World, line: &LineName) {
+        let header = self.header();
+        world.gallery = Some(header.gallery);
+        world.line = Some(header.line);
+        world.saved = true;
+        world.bootstraps = false;
+        for written in ["2026.10.18", "2026.10.25", "2026.11.01", "2026.11.08"] {
+            add_version(world, written, false, VersionState::Succeeded);
+        }
+        world.pool.recipe.extensions.retain(|extension| !extension.is_custom_script());
+        world.pool.recipe.image = ImageSource::Definition(line.clone());
+        world.pool.tags.insert(names::RECIPE_TAG.to_owned(), names::RECIPE_OF_IMAGE.to_owned());
+        let runs = |written: &str| ImageSource::ExactVersion(line.clone(), number(written));
+        world.machines.get_mut(&DONOR).unwrap().runs = runs("2026.11.08");
+        world.machines.get_mut(&1).unwrap().runs = runs("2026.10.18");
+        world.machines.get_mut(&2).unwrap().runs = runs("2026.11.08");
+        world.touch();
+    }
+
+    /// A run from its beginning to its end, also through deaths: whoever takes it up is another process.
+    pub(crate) fn run(&self, world: &mut World) -> End {
+        let header = self.header();
+        match Driver::open(world, "first", "r1", &header) {
+            Ok(mut driver) => {
+                let end = driver.drive(world);
+                finish(world, end)
+            }
+            Err(end) => end,
+        }
+    }
+}
+
+/// Takes a run up again for as long as its drivers die.
+pub(crate) fn finish(world: &mut World, mut end: End) -> End {
+    for life in 0.. {
+        if end != End::Died {
+            return end;
+        }
+        // The dead one's lease runs out first.
+        world.sleep(std::time::Duration::from_mins(1));
+        end = match Driver::resume(world, &format!("other-machine-{life}")) {
+            Ok(mut driver) => driver.drive(world),
+            Err(lost) => lost,
+        };
+    }
+    unreachable!("lives are counted without end")
+}
+
+/// What a world is like when the run is over, without what differs by time and chance.
+pub(crate) fn end_state(world: &World) -> impl PartialEq + std::fmt::Debug + use<> {
+    let versions: Vec<_> = world
+        .versions
+        .values()
+        .map(|v| (v.read.number.to_string(), v.read.state.clone(), v.read.excluded, v.proven, v.read.tags.clone()))
+        .collect();
+    let donor = world.donor().map(|donor| (donor.power, donor.protection, world.is_ready(donor)));
+    let node = world.donor_node().map(|node| (node.cordoned, node.autoscaler.clone(), node.hold.clone()));
+    (
+        (world.pool.recipe.clone(), world.pool.capacity, world.pool.tags.clone(), world.bootstraps),
+        (versions, world.capture.is_some(), world.trial.is_some()),
+        (donor, node),
+        (world.saved, world.lease.clone(), world.additions),
+    )
+}
+
+/// Nothing of anybody's is left in our hands, and the donor is as it was.
+pub(crate) fn assert_nothing_held(world: &World, scenario: &Scenario, context: &str) {
+    let before = scenario.world();
+    if let (Some(donor), Some(was)) = (world.donor(), before.donor()) {
+        assert_eq!(donor.power, PowerState::Running, "{context}: the donor is off");
+        assert!(world.is_ready(donor), "{context}: the donor is not Ready");
+        assert_eq!(donor.protection, was.protection, "{context}: protection");
+        let (node, was) = (world.donor_node().unwrap(), before.donor_node().unwrap());
+        assert_eq!(node.hold, None, "{context}: the hold record");
+        assert_eq!((node.cordoned, &node.autoscaler), (was.cordoned, &was.autoscaler), "{context}: cordon, annotation");
+    }
+    assert!(world.trial.is_none(), "{context}: the canary is still there");
+    let claimed = world.pool.tags.get(names::RUN_TAG).map_or("", String::as_str);
+    assert_eq!(claimed, "", "{context}: the pool is still claimed");
+    assert_eq!(world.lease, None, "{context}: the lease");
+}
+
+pub(crate) fn assert_rules(world: &World, context: &str) {
+    assert!(world.broken_rules.is_empty(), "{context}: {:#?}\nacts: {:#?}", world.broken_rules, world.acts);
+}
+
+pub(crate) fn add_version(world: &mut World, written: &str, excluded: bool, state: VersionState) {
+    let complete = state == VersionState::Succeeded;
+    let region = RegionProgress { region: REGION.to_owned(), excluded: false, percent: None, complete };
+    let read = ImageVersion {
+        number: number(written),
+        id: format!("/versions/{written}"),
+        state,
+        excluded,
+        regions: vec![region],
+        storage: Some(Storage::ZoneRedundant),
+        tags: Tags::new(),
+        created: None,
+    };
+    world.versions.insert(number(written), Version { read, joins: true, proven: !excluded });
+}
+
+pub(crate) fn number(written: &str) -> VersionNumber {
+    written.parse().unwrap()
+}
+
+pub(crate) fn header(started: &str, policy: &Policy, has_first_boot: bool) -> Header {
+    let pool = pool();
+    let started = started.parse().unwrap();
+    let gallery = names::new_gallery(GROUP, REGION).unwrap();
+    Header {
+        schema: SCHEMA,
+        pool: pool.name.clone(),
+        donor: Donor {
+            node: crate::world::node_name(DONOR),
+            instance: DONOR.to_string().parse().unwrap(),
+            vm_id: format!("vm-{DONOR}"),
+            os_disk: format!("/disks/{DONOR}"),
+            has_first_boot,
+        },
+        started,
+        version: names::version_of_day(started),
+        who: "op@example".to_owned(),
+        policy: policy.clone(),
+        gallery,
+        line: ImageLine {
+            name: names::line(GROUP, &pool.name).unwrap(),
+            location: REGION.to_owned(),
+            generation: Generation::V2,
+            architecture: Architecture::X64,
+            security_type: SecurityType::Standard,
+            identity: names::line_identity(GROUP, &pool.name),
+            plan: None,
+            tags: Tags::new(),
+        },
+        capture: names::capture(&pool.name).unwrap(),
+        trial: TrialName::of_run("r1").unwrap(),
+        tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), crate::world::node_name(DONOR))]),
+    }
+}
+
+fn pool() -> Pool {
+    let script = Extension {
+        name: "vmssCSE".to_owned(),
+        publisher: "Microsoft.Azure.Extensions".to_owned(),
+        kind: "CustomScript".to_owned(),
+        ..Extension::default()
+    };
+    let billing = Extension {
+        name: "k8s-billing".to_owned(),
+        publisher: "Microsoft.AKS".to_owned(),
+        kind: "Compute.AKS-Engine.Linux.Billing".to_owned(),
+        ..Extension::default()
+    };
+    let market = MarketplaceImage {
+        publisher: "microsoft-aks".to_owned(),
+        offer: "aks".to_owned(),
+        sku: "aks-engine-ubuntu-1804-202007".to_owned(),
+        version: "2020.07.24".to_owned(),
+    };
+    Pool {
+        name: "k8s-agentpool1-26100436-vmss".parse().unwrap(),
+        location: REGION.to_owned(),
+        zones: Vec::new(),
+        size: "Standard_D2_v3".to_owned(),
+        capacity: 3,
+        revision: None,
+        provisioning: Provisioning::Succeeded,
+        tags: Tags::new(),
+        upgrade_mode: UpgradeMode::Manual,
+        automatic_os_upgrade: false,
+        automatic_repairs: false,
+        orchestration: Orchestration::Uniform,
+        operating_system: OperatingSystem::Linux,
+        ephemeral_os_disk: false,
+        plan: None,
+        security_type: SecurityType::Standard,
+        recipe: Recipe { image: ImageSource::Marketplace(market), extensions: vec![script, billing] },
+    }
+}

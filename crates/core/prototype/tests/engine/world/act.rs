@@ -1,0 +1,315 @@
+//! What acts do to the world, and how they go wrong.
+
+use kiln_prototype::action::Action;
+use kiln_prototype::journal::StepFailure;
+use kiln_prototype::run::Header;
+use kiln_prototype::step::Step;
+use kiln_types::{
+    Capture, CaptureRequest, ErrorClass, Failure, ImageSource, ImageVersion, OperationHandle, PowerDown, PowerState,
+    Provisioning, Publication, RegionProgress, Revision, Storage, VersionNumber, VersionState,
+};
+
+use super::{DONOR, Effect, TrialPool, Version, World};
+use crate::fault::Fault;
+
+type Taken = Result<Option<OperationHandle>, StepFailure>;
+
+fn refused(class: ErrorClass, message: &str) -> Taken {
+    Err(StepFailure::new(class, message))
+}
+
+impl World {
+    /// Does an act, as well as the faults let it.
+    pub(crate) fn act(&mut self, step: Step, action: &Action, header: &Header, run: &str) -> Taken {
+        let name = name_of(action);
+        let cost = match action {
+            Action::SaveRecipe | Action::HoldNode | Action::ReleaseNode | Action::Drain | Action::InstallFirstBoot => 0,
+            // The regions of a version are read before they are written.
+            Action::Include(_) => 2,
+            _ => 1,
+        };
+        self.ask(cost, &format!("act {step} {name}"));
+        let fault = self.faults.draw(&format!("act {step} {name}"));
+        match &fault {
+            Some(Fault::Throttled) => return refused(ErrorClass::Throttled, "429 TooManyRequests"),
+            Some(Fault::ServerError) => return refused(ErrorClass::Transient, "500 InternalServerError"),
+            Some(Fault::Permission) => return refused(ErrorClass::Permission, "403 AuthorizationFailed"),
+            Some(Fault::Capacity) => return refused(ErrorClass::Capacity, "AllocationFailed"),
+            Some(Fault::InVain) => return Ok(Some(self.begin(std::time::Duration::ZERO, Effect::Nothing, None))),
+            _ => {}
+        }
+        self.acts.push(format!("{step} {name}"));
+        let fails = match fault {
+            Some(Fault::OperationFails(class)) => {
+                Some(Failure { code: "InternalOperationError".to_owned(), message: "it ended badly".to_owned(), class })
+            }
+            _ => None,
+        };
+        let taken = self.perform(action, header, run, fails);
+        self.check();
+        match fault {
+            Some(Fault::LostAnswer) => refused(ErrorClass::Transient, "the connection was reset"),
+            Some(Fault::OperationForgotten) => {
+                if let Some(operation) = self.operations.last_mut() {
+                    operation.forgotten = true;
+                }
+                taken
+            }
+            _ => taken,
+        }
+    }
+
+    fn perform(&mut self, action: &Action, header: &Header, run: &str, fails: Option<Failure>) -> Taken {
+        let write = self.pace.write;
+        match action {
+            Action::TagPool { pool, tags } => {
+                self.matches(pool.revision.as_ref())?;
+                self.pool.tags.extend(tags.clone());
+                self.touch();
+                Ok(Some(self.begin(write, Effect::Nothing, None)))
+            }
+            Action::SetRecipe { change, revision } => {
+                self.matches(Some(revision))?;
+                if let Some(image) = &change.image {
+                    self.pool.recipe.image = image.clone();
+                }
+                self.bootstraps &= change.custom_data.is_none();
+                self.touch();
+                Ok(Some(self.begin(write, Effect::Nothing, None)))
+            }
+            Action::RemoveExtension(name) => Ok(Some(self.begin(write, Effect::ExtensionGone(name.clone()), fails))),
+            Action::AddInstances { pool, more } => {
+                self.matches(pool.revision.as_ref())?;
+                self.scale_out(*more);
+                self.additions += 1;
+                self.rule(self.additions <= 1, "nodes were added twice");
+                Ok(Some(self.begin(write, Effect::Nothing, None)))
+            }
+            Action::CreateGallery(gallery) => {
+                self.gallery.get_or_insert_with(|| gallery.clone());
+                Ok(Some(self.begin(write, Effect::Nothing, None)))
+            }
+            Action::CreateLine(line) => {
+                if self.gallery.is_none() {
+                    return refused(ErrorClass::NotFound, "ParentResourceNotFound");
+                }
+                self.line.get_or_insert_with(|| line.as_ref().clone());
+                Ok(Some(self.begin(write, Effect::Nothing, None)))
+            }
+            Action::TagLine { tags, .. } => {
+                let Some(line) = &mut self.line else { return refused(ErrorClass::NotFound, "no such definition") };
+                line.tags.extend(tags.clone());
+                Ok(Some(self.begin(write, Effect::Nothing, None)))
+            }
+            Action::SaveRecipe => {
+                self.rule(self.bootstraps || self.saved, "a recipe was saved after it was changed");
+                self.saved = true;
+                Ok(None)
+            }
+            Action::HoldNode | Action::ReleaseNode | Action::Drain | Action::InstallFirstBoot => {
+                self.on_node(action, header, run)
+            }
+            Action::SetProtection { instance, protection } => {
+                let Some(donor) = self.machines.get_mut(&DONOR) else {
+                    return refused(ErrorClass::NotFound, "no such instance");
+                };
+                if instance.revision != Some(Revision::new(format!("i{}", donor.etag))) {
+                    return refused(ErrorClass::Precondition, "412 PreconditionFailed");
+                }
+                (donor.protection, donor.etag) = (*protection, donor.etag + 1);
+                Ok(None)
+            }
+            Action::PowerOff(how) => self.power_off(*how, fails),
+            Action::Start => self.start(fails),
+            Action::Capture(_) if self.donor().is_none() => refused(ErrorClass::NotFound, "no such disk"),
+            Action::Capture(request) => Ok(Some(self.capture(request, header, fails))),
+            Action::DeleteCapture => {
+                let source = self.capture.as_ref().map(|capture| capture.id.clone());
+                let making = self.versions.values().any(|version| version.read.state == VersionState::Creating);
+                self.rule(source.is_none() || !making, "a copy was deleted while a version was made of it");
+                Ok(Some(self.begin(write, Effect::CaptureGone, fails)))
+            }
+            Action::Publish(publication) => self.publish(publication, fails),
+            Action::DeleteVersion(number) => Ok(Some(self.delete_version(number, fails))),
+            Action::Include(number) => {
+                let Some(version) = self.versions.get_mut(number) else {
+                    return refused(ErrorClass::NotFound, "no such version");
+                };
+                let proven = version.proven;
+                version.read.state = VersionState::Updating;
+                self.rule(proven || !self.canary, "a version was included before it was proven");
+                Ok(Some(self.begin(write, Effect::Included(number.clone()), fails)))
+            }
+            Action::TryOne(trial) => {
+                let usable = |version: &Version| version.read.state == VersionState::Succeeded;
+                if !self.versions.get(&trial.number).is_some_and(usable) {
+                    return refused(ErrorClass::NotFound, "no such version");
+                }
+                if self.trial.is_some() {
+                    return refused(ErrorClass::Precondition, "412 PreconditionFailed");
+                }
+                self.trial =
+                    Some(TrialPool { version: trial.number.clone(), up_since: None, leaving: false, failed: None });
+                Ok(Some(self.begin(write, Effect::TrialMade, fails)))
+            }
+            Action::DeleteTrial => {
+                if let Some(trial) = &mut self.trial {
+                    trial.leaving = true;
+                }
+                Ok(Some(self.begin(write, Effect::TrialGone, fails)))
+            }
+        }
+    }
+
+    fn matches(&self, revision: Option<&Revision>) -> Result<(), StepFailure> {
+        if revision == self.pool.revision.as_ref() {
+            Ok(())
+        } else {
+            Err(StepFailure::new(ErrorClass::Precondition, "412 PreconditionFailed"))
+        }
+    }
+
+    fn on_node(&mut self, action: &Action, header: &Header, run: &str) -> Taken {
+        if *action == Action::ReleaseNode {
+            let back = self.donor().is_none_or(|donor| self.reports(donor));
+            self.rule(back, "the node was released before it came back");
+        }
+        let Some(node) = self.nodes.get_mut(&header.donor.node) else {
+            return refused(ErrorClass::NotFound, "no such node");
+        };
+        match action {
+            Action::HoldNode => match &node.hold {
+                Some((owner, ..)) if owner == run => {}
+                Some(_) => return refused(ErrorClass::Busy, "somebody else holds it"),
+                None => {
+                    node.hold = Some((run.to_owned(), node.cordoned, node.autoscaler.clone()));
+                    node.cordoned = true;
+                    node.autoscaler = Some("true".to_owned());
+                }
+            },
+            Action::ReleaseNode => {
+                if let Some((_, cordoned, autoscaler)) = node.hold.take_if(|(owner, ..)| owner == run) {
+                    (node.cordoned, node.autoscaler) = (cordoned, autoscaler);
+                }
+            }
+            Action::Drain => {
+                node.pods = 0;
+                let cordoned = node.cordoned;
+                self.rule(cordoned, "a node was drained that takes new pods");
+            }
+            _ => node.first_boot = true,
+        }
+        Ok(None)
+    }
+
+    fn power_off(&mut self, how: PowerDown, fails: Option<Failure>) -> Taken {
+        let now = self.now;
+        let empty = self.donor_node().is_none_or(|node| node.pods == 0);
+        let Some(donor) = self.machines.get_mut(&DONOR) else {
+            return refused(ErrorClass::NotFound, "no such instance");
+        };
+        let wanted = if how == PowerDown::Deallocate { PowerState::Deallocated } else { PowerState::Stopped };
+        if donor.power == wanted || donor.power == PowerState::Deallocated {
+            return Ok(Some(self.begin(std::time::Duration::ZERO, Effect::Nothing, None)));
+        }
+        donor.power = PowerState::Stopping;
+        if donor.up_since.take().is_some() {
+            donor.down_since = Some(now);
+        }
+        self.rule(empty, "the donor was stopped with pods on it");
+        Ok(Some(self.begin(self.pace.power, Effect::Stopped(wanted), fails)))
+    }
+
+    fn start(&mut self, fails: Option<Failure>) -> Taken {
+        let Some(donor) = self.machines.get_mut(&DONOR) else {
+            return refused(ErrorClass::NotFound, "no such instance");
+        };
+        match donor.power {
+            PowerState::Running | PowerState::Starting => {
+                Ok(Some(self.begin(std::time::Duration::ZERO, Effect::Nothing, None)))
+            }
+            PowerState::Stopping | PowerState::Deallocating => refused(ErrorClass::Busy, "409 OperationNotAllowed"),
+            before => {
+                donor.power = PowerState::Starting;
+                Ok(Some(self.begin(self.pace.power, Effect::Started(before), fails)))
+            }
+        }
+    }
+
+    fn capture(&mut self, request: &CaptureRequest, header: &Header, fails: Option<Failure>) -> OperationHandle {
+        if self.capture.is_some() {
+            return self.begin(std::time::Duration::ZERO, Effect::Nothing, None);
+        }
+        let off = |power| matches!(power, PowerState::Stopped | PowerState::Deallocated);
+        let at_rest = self.donor().is_some_and(|donor| off(donor.power));
+        let resets = header.donor.has_first_boot || self.donor_node().is_some_and(|node| node.first_boot);
+        self.rule(resets, "a disk was copied whose clones would take over the donor's node");
+        self.capture_is_good = at_rest && resets;
+        self.capture = Some(Capture {
+            name: request.name.clone(),
+            id: format!("/snapshots/{}", request.name),
+            source: Some(request.disk.clone()),
+            provisioning: Provisioning::InProgress("Creating".to_owned()),
+            created: None,
+            tags: request.tags.clone(),
+        });
+        self.begin(self.pace.write, Effect::CaptureMade, fails)
+    }
+
+    fn publish(&mut self, publication: &Publication, mut fails: Option<Failure>) -> Taken {
+        let number = publication.number.clone();
+        if self.line.is_none() {
+            return refused(ErrorClass::NotFound, "ParentResourceNotFound");
+        }
+        if let Some(version) = self.versions.get(&number) {
+            let finished = version.read.state == VersionState::Succeeded;
+            self.rule(!finished, "a version was written over another one");
+            return refused(ErrorClass::Precondition, "409 Conflict");
+        }
+        if !self.capture.as_ref().is_some_and(|capture| capture.provisioning == Provisioning::Succeeded) {
+            return refused(ErrorClass::Invalid, "the source does not exist");
+        }
+        self.rule(publication.excluded, "a version was published for everybody");
+        if publication.storage == Storage::ZoneRedundant && !self.zones {
+            let message = "storageAccountType is not supported in this region".to_owned();
+            let code = "InvalidParameter".to_owned();
+            fails = Some(Failure { code, message, class: ErrorClass::StorageUnsupported });
+        }
+        let region =
+            RegionProgress { region: publication.location.clone(), excluded: false, percent: None, complete: false };
+        let read = ImageVersion {
+            number: number.clone(),
+            id: format!("/versions/{number}"),
+            state: VersionState::Creating,
+            excluded: publication.excluded,
+            regions: vec![region],
+            storage: Some(publication.storage),
+            tags: publication.tags.clone(),
+            created: None,
+        };
+        let joins = self.capture_is_good && !self.bad_disk;
+        self.versions.insert(number.clone(), Version { read, joins, proven: false });
+        Ok(Some(self.begin(self.pace.publish, Effect::VersionMade(number), fails)))
+    }
+
+    fn delete_version(&mut self, number: &VersionNumber, fails: Option<Failure>) -> OperationHandle {
+        let by_model = match &self.pool.recipe.image {
+            ImageSource::Definition(_) => self.latest().is_some_and(|latest| latest.read.number == *number),
+            ImageSource::ExactVersion(_, named) => named == number,
+            _ => false,
+        };
+        let runs = |source: &ImageSource| matches!(source, ImageSource::ExactVersion(_, named) if named == number);
+        let by_instance = self.machines.values().any(|machine| runs(&machine.runs));
+        self.rule(!by_model && !by_instance, format!("version {number} was deleted while it was in use"));
+        if let Some(version) = self.versions.get_mut(number) {
+            version.read.state = VersionState::Deleting;
+        }
+        self.begin(self.pace.write, Effect::VersionGone(number.clone()), fails)
+    }
+}
+
+/// The act's own name, without what it carries.
+pub(crate) fn name_of(action: &Action) -> String {
+    let text = format!("{action:?}");
+    text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,116 @@
+//! What can be read of the world.
+
+use kiln_prototype::journal::StepFailure;
+use kiln_prototype::observed::{Fact, NodeView, Observed, TrialView};
+use kiln_prototype::run::Header;
+use kiln_types::{ErrorClass, Instance, Provisioning, Revision, Tags, VersionState};
+
+use super::{DONOR, Machine, World};
+use crate::fault::Fault;
+
+impl World {
+    /// Reads a fact.
+    pub(crate) fn look(&mut self, fact: Fact, header: &Header, seen: &mut Observed) -> Result<(), StepFailure> {
+        self.ask(self.cost(fact), &format!("look {fact:?}"));
+        match self.faults.draw(&format!("look {fact:?}")) {
+            Some(Fault::Throttled) => return Err(StepFailure::new(ErrorClass::Throttled, "429 TooManyRequests")),
+            Some(Fault::ServerError | Fault::LostAnswer) => {
+                return Err(StepFailure::new(ErrorClass::Transient, "503 ServerTimeout"));
+            }
+            Some(Fault::Permission) => return Err(StepFailure::new(ErrorClass::Permission, "403 AuthorizationFailed")),
+            _ => {}
+        }
+        match fact {
+            Fact::Refusals => {
+                seen.refusals = Some(self.refusals.clone());
+                seen.pool = Some(self.pool.clone());
+                seen.instance = Some(self.donor().map(|donor| instance(DONOR, donor)));
+            }
+            Fact::Pool => seen.pool = Some(self.pool.clone()),
+            Fact::Saved => seen.saved = Some(self.saved),
+            Fact::Gallery => seen.gallery = Some(self.gallery.clone()),
+            Fact::Line => seen.line = Some(self.line.clone()),
+            Fact::Versions => {
+                seen.versions = Some(self.versions.values().map(|version| version.read.clone()).collect());
+            }
+            Fact::Capture => seen.capture = Some(self.capture.clone()),
+            Fact::Instance => seen.instance = Some(self.donor().map(|donor| instance(DONOR, donor))),
+            Fact::Node => seen.node = Some(self.node(&header.donor.node)),
+            Fact::Instances => {
+                seen.instances = Some(self.machines.iter().map(|(id, machine)| instance(*id, machine)).collect());
+            }
+            Fact::Trial => seen.trial = Some(self.trial_view()),
+        }
+        Ok(())
+    }
+
+    /// How many requests to Azure the edge needs for it. What Kubernetes is asked is not counted.
+    fn cost(&self, fact: Fact) -> u32 {
+        match fact {
+            // The pool, the instance, its disk, the definition, and the caller's permissions.
+            Fact::Refusals => 5,
+            Fact::Saved | Fact::Node => 0,
+            // The list has no word on replication, so each version that is not finished is read too.
+            Fact::Versions => 1 + u32::try_from(self.unfinished()).unwrap(),
+            Fact::Trial => 1 + u32::from(self.trial.is_some()),
+            Fact::Pool | Fact::Gallery | Fact::Line | Fact::Capture | Fact::Instance | Fact::Instances => 1,
+        }
+    }
+
+    fn unfinished(&self) -> usize {
+        self.versions.values().filter(|version| version.read.state != VersionState::Succeeded).count()
+    }
+
+    /// Counts requests to Azure.
+    pub(crate) fn ask(&mut self, requests: u32, what: &str) {
+        if requests > 0 {
+            self.requests += requests;
+            self.asked.push(format!("{requests} {what}"));
+        }
+    }
+
+    fn node(&self, name: &str) -> Option<NodeView> {
+        let node = self.nodes.get(name)?;
+        let machine = self.machines.values().find(|machine| machine.node == name);
+        let ready = machine.is_some_and(|machine| self.is_ready(machine));
+        Some(NodeView {
+            held_by: node.hold.as_ref().map(|(owner, ..)| owner.clone()),
+            ready,
+            why_not: if ready { String::new() } else { "NodeStatusUnknown".to_owned() },
+            boot: machine.map(|machine| format!("boot-{}", self.reported_boot(machine))),
+        })
+    }
+
+    fn trial_view(&mut self) -> Option<TrialView> {
+        let trial = self.trial.as_ref()?;
+        let joined = trial.up_since.is_some_and(|at| self.passed(at, self.pace.join));
+        let ready = joined && self.versions.get(&trial.version).is_some_and(|version| version.joins);
+        let view = TrialView {
+            leaving: trial.leaving,
+            failed: trial.failed.clone(),
+            ready,
+            why_not: "its node did not register".to_owned(),
+        };
+        if ready && let Some(version) = self.versions.get_mut(&self.trial.as_ref()?.version) {
+            version.proven = true;
+        }
+        Some(view)
+    }
+}
+
+fn instance(id: u32, machine: &Machine) -> Instance {
+    Instance {
+        id: id.to_string().parse().unwrap(),
+        node_name: machine.node.clone(),
+        vm_id: machine.vm_id.clone(),
+        power: machine.power,
+        provisioning: Provisioning::Succeeded,
+        protection: machine.protection,
+        runs: machine.runs.clone(),
+        latest_model: true,
+        os_disk: Some(format!("/disks/{id}")),
+        revision: Some(Revision::new(format!("i{}", machine.etag))),
+        zones: Vec::new(),
+        tags: Tags::new(),
+    }
+}

@@ -1,0 +1,232 @@
+//! A small honest Azure and cluster, with its own time and nothing hidden: one pool, its donor, a gallery, a journal.
+
+mod act;
+mod look;
+mod others;
+mod time;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kiln_types::{
+    Capture, Failure, Gallery, ImageLine, ImageSource, ImageVersion, LineName, Pool, PowerState, Protection,
+    VersionNumber,
+};
+
+pub(crate) use others::{Birth, machine, node, node_name};
+
+use kiln_prototype::journal::Entry;
+
+use crate::fault::Faults;
+
+/// A machine of the pool and its node.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Machine {
+    pub(crate) vm_id: String,
+    pub(crate) node: String,
+    pub(crate) power: PowerState,
+    pub(crate) protection: Protection,
+    pub(crate) runs: ImageSource,
+    pub(crate) etag: u64,
+    pub(crate) boot: u32,
+    /// When its kubelet was started, if the machine is up, and when it was stopped last.
+    pub(crate) up_since: Option<Timestamp>,
+    pub(crate) down_since: Option<Timestamp>,
+    /// It does not come back after a stop.
+    pub(crate) broken: bool,
+}
+
+/// A node object.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) cordoned: bool,
+    pub(crate) autoscaler: Option<String>,
+    /// Who holds it, and what was so before.
+    pub(crate) hold: Option<(String, bool, Option<String>)>,
+    pub(crate) pods: u32,
+    pub(crate) first_boot: bool,
+}
+
+/// A version with what the world knows of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Version {
+    pub(crate) read: ImageVersion,
+    /// A machine made of it joins.
+    pub(crate) joins: bool,
+    /// A canary of it joined, or it was in use before.
+    pub(crate) proven: bool,
+}
+
+/// The canary's pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TrialPool {
+    pub(crate) version: VersionNumber,
+    pub(crate) up_since: Option<Timestamp>,
+    pub(crate) leaving: bool,
+    pub(crate) failed: Option<String>,
+}
+
+/// What an operation does when it ends.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Effect {
+    Stopped(PowerState),
+    Started(PowerState),
+    CaptureMade,
+    CaptureGone,
+    VersionMade(VersionNumber),
+    VersionGone(VersionNumber),
+    Included(VersionNumber),
+    TrialMade,
+    TrialGone,
+    ExtensionGone(String),
+    Nothing,
+}
+
+/// A long operation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Operation {
+    pub(crate) ends: Timestamp,
+    pub(crate) effect: Option<Effect>,
+    pub(crate) fails: Option<Failure>,
+    pub(crate) forgotten: bool,
+}
+
+/// How long things take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pace {
+    pub(crate) power: Duration,
+    pub(crate) write: Duration,
+    pub(crate) publish: Duration,
+    pub(crate) join: Duration,
+}
+
+impl Pace {
+    /// As kamino's log has it.
+    pub(crate) const USUAL: Self = Self {
+        power: Duration::from_secs(152),
+        write: Duration::from_secs(13),
+        publish: Duration::from_secs(5_291),
+        join: Duration::from_mins(1),
+    };
+    /// Off and on again before anybody misses the node.
+    pub(crate) const QUICK: Self = Self {
+        power: Duration::from_secs(4),
+        write: Duration::from_secs(1),
+        publish: Duration::from_mins(5),
+        join: Duration::from_mins(1),
+    };
+    pub(crate) const INSTANT: Self =
+        Self { power: Duration::ZERO, write: Duration::ZERO, publish: Duration::ZERO, join: Duration::ZERO };
+}
+
+/// The world.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(crate) struct World {
+    pub(crate) now: Timestamp,
+    pub(crate) pace: Pace,
+    pub(crate) pool: Pool,
+    pub(crate) etag: u64,
+    /// The custom data that bootstraps a node of the old image is in the recipe.
+    pub(crate) bootstraps: bool,
+    pub(crate) machines: BTreeMap<u32, Machine>,
+    pub(crate) nodes: BTreeMap<String, Node>,
+    pub(crate) gallery: Option<Gallery>,
+    pub(crate) line: Option<ImageLine>,
+    pub(crate) line_name: LineName,
+    pub(crate) versions: BTreeMap<VersionNumber, Version>,
+    pub(crate) capture: Option<Capture>,
+    /// The copy was made of a disk at rest, with what a clone needs on it.
+    pub(crate) capture_is_good: bool,
+    pub(crate) trial: Option<TrialPool>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) saved: bool,
+    pub(crate) refusals: Vec<String>,
+    /// The region has zones.
+    pub(crate) zones: bool,
+    /// What is on the donor's disk does not boot as another machine.
+    pub(crate) bad_disk: bool,
+    pub(crate) canary: bool,
+    pub(crate) births: Vec<Birth>,
+    pub(crate) additions: u32,
+    /// What must never be.
+    pub(crate) broken_rules: Vec<String>,
+    /// Requests to Azure.
+    pub(crate) requests: u32,
+    /// What was asked, with the requests that it took.
+    pub(crate) asked: Vec<String>,
+    /// Acts, in order, by their name.
+    pub(crate) acts: Vec<String>,
+    pub(crate) journal: Journal,
+    pub(crate) lease: Option<(String, Timestamp)>,
+    pub(crate) faults: Faults,
+}
+
+/// The journal as a cluster keeps it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Journal {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) revision: u64,
+}
+
+impl Journal {
+    /// As it is stored.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        self.entries.iter().map(|entry| serde_json::to_string(entry).unwrap())
+    }
+}
+
+/// The donor's id in the pool.
+pub(crate) const DONOR: u32 = 0;
+
+impl World {
+    pub(crate) fn donor(&self) -> Option<&Machine> {
+        self.machines.get(&DONOR)
+    }
+
+    pub(crate) fn donor_node(&self) -> Option<&Node> {
+        self.donor().and_then(|donor| self.nodes.get(&donor.node))
+    }
+
+    /// Kubelet reports by itself; a machine that stopped is taken for Ready until it was missed.
+    pub(crate) fn is_ready(&self, machine: &Machine) -> bool {
+        let missed = Duration::from_secs(40);
+        let not_missed_yet = machine.down_since.is_some_and(|at| !self.passed(at, missed));
+        self.reports(machine) || not_missed_yet
+    }
+
+    /// Its kubelet is up in truth.
+    pub(crate) fn reports(&self, machine: &Machine) -> bool {
+        machine.up_since.is_some_and(|at| self.passed(at, self.pace.join))
+    }
+
+    /// The boot that its node last reported.
+    pub(crate) fn reported_boot(&self, machine: &Machine) -> u32 {
+        if self.reports(machine) {
+            machine.boot
+        } else {
+            machine.boot.saturating_sub(u32::from(machine.up_since.is_some()))
+        }
+    }
+
+    pub(crate) fn passed(&self, since: Timestamp, span: Duration) -> bool {
+        self.now.duration_since(since) >= span.try_into().unwrap()
+    }
+
+    /// What `latest` of the line means now: written again here, so that the engine's own idea of it is not its witness.
+    pub(crate) fn latest(&self) -> Option<&Version> {
+        let usable = |version: &&Version| {
+            version.read.state == kiln_types::VersionState::Succeeded
+                && !version.read.excluded
+                && version.read.regions.iter().all(|region| region.complete && !region.excluded)
+        };
+        self.versions.values().rev().find(usable)
+    }
+
+    pub(crate) fn rule(&mut self, holds: bool, rule: impl Into<String>) {
+        if !holds {
+            self.broken_rules.push(rule.into());
+        }
+    }
+}

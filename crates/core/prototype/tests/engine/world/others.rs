@@ -1,0 +1,125 @@
+//! What others do meanwhile: the autoscaler, a person, another program.
+
+use kiln_types::{Extension, ImageSource, PowerState, Protection, VersionNumber};
+
+use super::{DONOR, Machine, Node, World};
+
+/// A machine that was made, and of what.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Birth {
+    /// After which act.
+    pub(crate) after: Option<String>,
+    /// The version, or none for the image that the pool was made with.
+    pub(crate) version: Option<VersionNumber>,
+    pub(crate) proven: bool,
+    pub(crate) joined: bool,
+}
+
+impl World {
+    /// Makes instances of the recipe as it is at this instant.
+    pub(crate) fn scale_out(&mut self, more: u32) {
+        for _ in 0..more {
+            let after = self.acts.last().cloned();
+            let version = match &self.pool.recipe.image {
+                ImageSource::Definition(_) => self.latest().map(|version| version.read.number.clone()),
+                ImageSource::ExactVersion(_, number) => Some(number.clone()),
+                _ => None,
+            };
+            let old = matches!(self.pool.recipe.image, ImageSource::Marketplace(_));
+            let known = version.as_ref().and_then(|number| self.versions.get(number));
+            let (proven, joined) = match known {
+                // Without a canary nobody knows before.
+                Some(version) => (version.proven || !self.canary, version.joins || !self.canary),
+                None => {
+                    (old, old && self.bootstraps && self.pool.recipe.extensions.iter().any(Extension::is_custom_script))
+                }
+            };
+            let runs = match version.clone() {
+                Some(number) => ImageSource::ExactVersion(self.line_name.clone(), number),
+                None => self.pool.recipe.image.clone(),
+            };
+            self.births.push(Birth { after, version, proven, joined });
+            // Ids are never given twice.
+            let id = 100 + u32::try_from(self.births.len()).unwrap();
+            self.machines.insert(id, machine(id, runs, self.now));
+            self.pool.capacity += 1;
+        }
+        self.touch();
+    }
+
+    /// The autoscaler takes away what it may.
+    pub(crate) fn scale_in(&mut self) {
+        let free = |(id, machine): (&u32, &Machine)| {
+            let kept = self.nodes.get(&machine.node).is_some_and(|node| node.autoscaler.is_some());
+            (*id != DONOR && !kept && machine.protection == Protection::NONE).then_some(*id)
+        };
+        if let Some(id) = self.machines.iter().filter_map(free).next_back() {
+            self.machines.remove(&id);
+            self.pool.capacity = self.pool.capacity.saturating_sub(1);
+            self.touch();
+        }
+    }
+
+    /// Somebody writes a tag of their own.
+    pub(crate) fn meddle(&mut self) {
+        self.pool.tags.insert("cost-centre".to_owned(), format!("{}", self.etag));
+        self.touch();
+    }
+
+    /// Somebody deletes the donor, and its node with it.
+    pub(crate) fn delete_donor(&mut self) {
+        if let Some(donor) = self.machines.remove(&DONOR) {
+            self.nodes.remove(&donor.node);
+            self.pool.capacity -= 1;
+            self.touch();
+        }
+    }
+
+    /// Somebody starts the donor while it is off.
+    pub(crate) fn start_donor(&mut self) {
+        let now = self.now;
+        if let Some(donor) = self.machines.get_mut(&DONOR)
+            && matches!(donor.power, PowerState::Stopped | PowerState::Deallocated)
+        {
+            (donor.power, donor.up_since) = (PowerState::Running, Some(now));
+            donor.boot += 1;
+        }
+    }
+
+    /// What has to hold at every instant.
+    pub(crate) fn check(&mut self) {
+        let Some(donor) = self.donor().cloned() else { return };
+        let node = self.nodes[&donor.node].clone();
+        if donor.power != PowerState::Running {
+            let kept = node.cordoned && node.autoscaler.is_some() && donor.protection == Protection::FULL;
+            self.rule(kept, "the donor is away and not kept from the autoscaler, the scale set or new pods");
+        }
+        if let Some(birth) = self.births.iter().find(|birth| !birth.proven || !birth.joined) {
+            let text = format!("a new node got an unproven version or did not join: {birth:?}");
+            self.rule(self.broken_rules.contains(&text), text.clone());
+        }
+    }
+}
+
+pub(crate) fn machine(id: u32, runs: ImageSource, now: jiff::Timestamp) -> Machine {
+    Machine {
+        vm_id: format!("vm-{id}"),
+        node: node_name(id),
+        power: PowerState::Running,
+        protection: Protection::NONE,
+        runs,
+        etag: 1,
+        boot: 1,
+        up_since: Some(now - jiff::SignedDuration::from_hours(24)),
+        down_since: None,
+        broken: false,
+    }
+}
+
+pub(crate) fn node() -> Node {
+    Node { cordoned: false, autoscaler: None, hold: None, pods: 12, first_boot: false }
+}
+
+pub(crate) fn node_name(id: u32) -> String {
+    format!("k8s-agentpool1-26100436-vmss{id:06}")
+}

@@ -1,0 +1,150 @@
+//! Time passes, and operations end.
+
+use std::time::Duration;
+
+use kiln_prototype::journal::StepFailure;
+use kiln_types::{
+    ErrorClass, Failure, OperationHandle, OperationState, PowerState, Progress, Provisioning, VersionState,
+};
+
+use super::{DONOR, Effect, Operation, World};
+
+impl World {
+    /// Lets time pass.
+    pub(crate) fn sleep(&mut self, span: Duration) {
+        self.now += jiff::SignedDuration::try_from(span).unwrap();
+        self.pass();
+    }
+
+    /// Ends what has come to its end.
+    pub(crate) fn pass(&mut self) {
+        for index in 0..self.operations.len() {
+            if self.operations[index].ends > self.now {
+                continue;
+            }
+            if let Some(effect) = self.operations[index].effect.take() {
+                let failed = self.operations[index].fails.is_some();
+                self.end(effect, failed);
+            }
+        }
+    }
+
+    /// Takes an operation up.
+    pub(crate) fn begin(&mut self, span: Duration, effect: Effect, fails: Option<Failure>) -> OperationHandle {
+        let ends = self.now + jiff::SignedDuration::try_from(span).unwrap();
+        let in_the_answer = span.is_zero() && fails.is_none() && is_a_write(&effect);
+        self.operations.push(Operation { ends, effect: Some(effect), fails, forgotten: false });
+        self.pass();
+        let kind = if in_the_answer { "ended" } else { "op" };
+        OperationHandle::new(format!("{kind}-{}", self.operations.len() - 1))
+    }
+
+    /// How far an operation is.
+    pub(crate) fn observe(&mut self, handle: &OperationHandle) -> Result<OperationState, StepFailure> {
+        let (kind, index) = handle.as_str().split_once('-').unwrap();
+        if kind == "ended" {
+            return Ok(OperationState::Succeeded);
+        }
+        self.ask(1, "observe");
+        let operation = &self.operations[index.parse::<usize>().unwrap()];
+        if operation.forgotten {
+            return Err(StepFailure::new(ErrorClass::NotFound, "no such operation"));
+        }
+        Ok(if operation.ends > self.now {
+            // A quarter of an hour at most, so that a version of an hour and a half is asked after a few times.
+            let left = Duration::try_from(operation.ends.duration_since(self.now)).unwrap();
+            OperationState::Running(Progress { retry_after: Some(left.min(Duration::from_mins(15))), percent: None })
+        } else {
+            operation.fails.clone().map_or(OperationState::Succeeded, OperationState::Failed)
+        })
+    }
+
+    fn end(&mut self, effect: Effect, failed: bool) {
+        let now = self.now;
+        match effect {
+            Effect::Stopped(state) => {
+                if let Some(donor) = self.machines.get_mut(&DONOR) {
+                    if failed {
+                        (donor.power, donor.up_since) = (PowerState::Running, Some(now));
+                    } else {
+                        donor.power = state;
+                    }
+                }
+            }
+            Effect::Started(before) => {
+                if let Some(donor) = self.machines.get_mut(&DONOR) {
+                    if failed {
+                        donor.power = before;
+                    } else {
+                        donor.power = PowerState::Running;
+                        donor.boot += 1;
+                        donor.up_since = (!donor.broken).then_some(now);
+                    }
+                }
+            }
+            Effect::CaptureMade => {
+                if let Some(capture) = &mut self.capture {
+                    capture.provisioning = if failed { Provisioning::Failed } else { Provisioning::Succeeded };
+                }
+            }
+            Effect::CaptureGone if !failed => self.capture = None,
+            Effect::VersionMade(number) => {
+                if let Some(version) = self.versions.get_mut(&number) {
+                    version.read.state = if failed { VersionState::Failed } else { VersionState::Succeeded };
+                    for region in &mut version.read.regions {
+                        region.complete = !failed;
+                    }
+                }
+            }
+            Effect::VersionGone(number) => {
+                if failed {
+                    if let Some(version) = self.versions.get_mut(&number) {
+                        version.read.state = VersionState::Failed;
+                    }
+                } else {
+                    self.versions.remove(&number);
+                }
+            }
+            Effect::Included(number) => {
+                if let Some(version) = self.versions.get_mut(&number) {
+                    version.read.state = if failed { VersionState::Failed } else { VersionState::Succeeded };
+                    if !failed {
+                        version.read.excluded = false;
+                    }
+                }
+            }
+            Effect::TrialMade => {
+                if let Some(trial) = &mut self.trial {
+                    if failed {
+                        trial.failed = Some("AllocationFailed".to_owned());
+                    } else {
+                        trial.up_since = Some(now);
+                    }
+                }
+            }
+            Effect::TrialGone => match &mut self.trial {
+                Some(trial) if failed => trial.leaving = false,
+                _ => self.trial = None,
+            },
+            Effect::ExtensionGone(name) if !failed => {
+                self.pool.recipe.extensions.retain(|extension| extension.name != name);
+                self.touch();
+            }
+            Effect::CaptureGone | Effect::ExtensionGone(_) | Effect::Nothing => {}
+        }
+    }
+
+    /// The pool was written.
+    pub(crate) fn touch(&mut self) {
+        self.etag += 1;
+        self.pool.revision = Some(kiln_types::Revision::new(format!("e{}", self.etag)));
+    }
+}
+
+/// An instant Azure answers a write with the finished resource; a deletion or an act on a machine is taken up, and asked after once.
+fn is_a_write(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::CaptureMade | Effect::VersionMade(_) | Effect::Included(_) | Effect::TrialMade | Effect::Nothing
+    )
+}

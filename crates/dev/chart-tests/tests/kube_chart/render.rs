@@ -1,0 +1,164 @@
+//! What is rendered for whole sets of values, and what holds for all of them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use chart_tests::{Helm, Rendered, golden, root};
+use kiln_kubernetes::rbac::{PERMISSIONS, Scope};
+use serde_json::{Value, json};
+
+use crate::sets::{self, rendered};
+
+fn folder() -> PathBuf {
+    root().join("crates/dev/chart-tests/golden")
+}
+
+/// The sets of values of the folder, rendered.
+fn all() -> Vec<(String, Rendered)> {
+    let helm = Helm::new();
+    let mut names: Vec<String> = fs::read_dir(folder())
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".values.yaml").map(str::to_owned))
+        .collect();
+    names.sort();
+    let render = |name: String| {
+        let values = folder().join(format!("{name}.values.yaml")).display().to_string();
+        let mut arguments = vec!["--values", &values];
+        if name == "old-server" {
+            arguments.extend(["--kube-version", "1.22.0"]);
+        }
+        let rendered = helm.template(&arguments).unwrap_or_else(|refusal| panic!("{name}: {}", refusal.0));
+        (name, rendered)
+    };
+    names.into_iter().map(render).collect()
+}
+
+#[test]
+fn every_set_of_values_renders_what_was_reviewed() {
+    let all = all();
+    assert!(all.len() >= 9, "{} sets", all.len());
+    for (name, rendered) in all {
+        golden(&folder().join(format!("{name}.yaml")), &reviewed(&name, &rendered.text));
+    }
+}
+
+/// The roles are made of a table that has a test of its own; they are shown once.
+fn reviewed(name: &str, text: &str) -> String {
+    let is_shown = |part: &&str| name == "status" || !part.starts_with("# Source: kiln/templates/rbac.yaml");
+    let parts: Vec<_> = text.split("---\n").filter(is_shown).collect();
+    parts.join("---\n")
+}
+
+#[test]
+fn a_run_is_never_twice_at_once_never_evicted_and_never_on_its_donor() {
+    for (name, rendered) in all() {
+        let pod = rendered.pod();
+        let annotations = &pod["metadata"]["annotations"];
+        assert_eq!(annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"], "false", "{name}");
+        assert_eq!(pod["spec"]["restartPolicy"], "Never", "{name}");
+        if !rendered.one("CronJob").is_null() {
+            assert_eq!(rendered.one("CronJob")["spec"]["concurrencyPolicy"], "Forbid", "{name}");
+        }
+        let arguments = rendered.arguments();
+        assert_eq!(rendered.one("PodDisruptionBudget").is_null(), arguments.contains(" status "), "{name}");
+        if let Some((_, rest)) = arguments.split_once(" --target-node ") {
+            let donor = rest.split(' ').next().unwrap();
+            let terms = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+            let terms = terms["nodeSelectorTerms"].as_array().unwrap_or_else(|| panic!("{name} may run on its donor"));
+            for term in terms {
+                let expected = json!([{ "key": "metadata.name", "operator": "NotIn", "values": [donor] }]);
+                assert_eq!(term["matchFields"], expected, "{name}: terms are alternatives");
+            }
+        }
+        for variable in ["NODE_ID", "POD_NAME", "POD_NAMESPACE"] {
+            let env = pod["spec"]["containers"][0]["env"].as_array().unwrap();
+            assert!(env.iter().any(|one| one["name"] == variable && !one["valueFrom"].is_null()), "{name}: {variable}");
+        }
+    }
+}
+
+#[test]
+fn no_run_has_more_than_it_needs_of_its_node() {
+    for (name, rendered) in all() {
+        let spec = &rendered.pod()["spec"];
+        let container = &spec["containers"][0]["securityContext"];
+        assert_eq!(container["allowPrivilegeEscalation"], false, "{name}");
+        assert_eq!(container["readOnlyRootFilesystem"], true, "{name}");
+        assert_eq!(container["capabilities"], json!({ "drop": ["ALL"] }), "{name}");
+        assert_eq!(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault", "{name}");
+        for key in ["hostNetwork", "hostPID", "hostIPC"] {
+            assert!(spec[key].is_null(), "{name}: {key}");
+        }
+        for mount in spec["containers"][0]["volumeMounts"].as_array().unwrap_or(&Vec::new()) {
+            assert_eq!(mount["readOnly"], true, "{name}: {mount}");
+        }
+        let host = spec["volumes"].as_array().is_some_and(|all| all.iter().any(|one| !one["hostPath"].is_null()));
+        assert_eq!(
+            spec["securityContext"]["runAsNonRoot"], !host,
+            "{name}: root only where the node's file asks for it"
+        );
+    }
+}
+
+#[test]
+fn the_rendered_roles_grant_the_table_of_permissions_and_nothing_else() {
+    let rendered = rendered(&Helm::new(), &[]);
+    for (kind, scope) in [("ClusterRole", Scope::Cluster), ("Role", Scope::Namespace)] {
+        let granted: Vec<Value> = rendered.one(kind)["rules"].as_array().unwrap().clone();
+        let needed: Vec<Value> = PERMISSIONS
+            .iter()
+            .filter(|one| one.scope == scope)
+            .map(|one| json!({ "apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb] }))
+            .collect();
+        assert_eq!(granted, needed, "{kind}");
+        let binding = rendered.one(&format!("{kind}Binding"));
+        assert_eq!(binding["roleRef"]["name"], rendered.one(kind)["metadata"]["name"]);
+        let account = rendered.one("ServiceAccount")["metadata"]["name"].clone();
+        assert_eq!(binding["subjects"], json!([{ "kind": "ServiceAccount", "name": account, "namespace": "nodes" }]));
+        assert_eq!(rendered.pod()["spec"]["serviceAccountName"], account);
+    }
+}
+
+#[test]
+fn the_target_decides_the_command_as_in_kaminos_chart() {
+    let helm = Helm::new();
+    let command = |values: &[(&str, Value)]| {
+        let arguments = rendered(&helm, values).arguments();
+        arguments.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(command(&[]), "prototype status");
+    assert_eq!(command(&sets::update()), "prototype update");
+    assert_eq!(command(&sets::auto()), "prototype auto-update");
+    assert_eq!(command(&[sets::auto(), sets::update()].concat()), "prototype update");
+    let one = rendered(&helm, &[sets::auto(), vec![("kamino.targetVMSS", json!("pool-1"))]].concat());
+    assert!(one.arguments().contains(" --target-vmss pool-1 "), "{}", one.arguments());
+    assert!(!rendered(&helm, &sets::auto()).arguments().contains("--target-vmss"), "ALL is no name");
+}
+
+#[test]
+fn a_changed_run_is_another_job_since_a_job_cannot_be_changed() {
+    let helm = Helm::new();
+    let name = |values: &[(&str, Value)]| rendered(&helm, values).one("Job")["metadata"]["name"].clone();
+    let first = name(&sets::update());
+    assert_eq!(first, name(&sets::update()));
+    assert_ne!(first, name(&[sets::update(), vec![("kamino.imageHistory", json!(4))]].concat()));
+}
+
+#[test]
+fn the_longest_names_fit_kubernetes() {
+    let helm = Helm::new();
+    let long = "a".repeat(30);
+    let node = format!("{}.example", "n".repeat(200));
+    for mut values in [sets::update(), sets::nightly()] {
+        if values[0].0 == "kamino.targetNode" {
+            values[0].1 = json!(node);
+        }
+        values.push(("kamino.name", json!(long)));
+        for object in rendered(&helm, &values).objects {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            // A CronJob adds eleven characters to the names of its Jobs, which are labels of pods.
+            let limit = if object["kind"] == "CronJob" { 52 } else { 63 };
+            assert!(name.len() <= limit && !name.contains('.') && !name.ends_with('-'), "{name}");
+        }
+    }
+}

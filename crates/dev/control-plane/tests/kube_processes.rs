@@ -1,0 +1,136 @@
+//! One control plane for several processes, and the program that keeps one for anybody.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use control_plane::shared;
+use test_deps::{Cache, KubePrograms, SESSION_LOCK};
+
+/// Set in a process that plays a test: it says where its control plane is and waits to be ended.
+const PLAYED: &str = "KILN_TEST_PLAYED";
+
+/// A process that uses the shared control plane of a cache of its own.
+struct Player {
+    child: Child,
+    /// Kept open: whoever writes to a closed pipe fails.
+    _output: BufReader<ChildStdout>,
+    folder: PathBuf,
+}
+
+impl Player {
+    fn spawn(cache: &Path) -> Child {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "processes_share_one_control_plane_until_the_last_of_them_ends", "--nocapture"])
+            .env(PLAYED, "1")
+            .env("XDG_CACHE_HOME", cache)
+            .env("KUBEBUILDER_ASSETS", programs())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn ready(mut child: Child) -> Self {
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let lines = output.by_ref().lines().map_while(Result::ok);
+        let mut folders = lines.filter_map(|line| line.split_once("folder=").map(|(_, path)| PathBuf::from(path)));
+        let folder = folders.next().expect("a control plane");
+        Self { child, _output: output, folder }
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn programs() -> PathBuf {
+    let program = KubePrograms::of_user(Cache::of_user().unwrap()).find("kubectl");
+    let program = program.unwrap_or_else(|missing| panic!("{missing}"));
+    program.parent().unwrap().to_owned()
+}
+
+#[track_caller]
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..1200 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what} did not come true");
+}
+
+fn is_served(folder: &Path) -> bool {
+    let kubeconfig = folder.join("admin.kubeconfig");
+    let output = Command::new(programs().join("kubectl"))
+        .args(["get", "--raw", "/readyz", "--kubeconfig"])
+        .arg(kubeconfig)
+        .env("KUBECACHEDIR", folder)
+        .output();
+    output.unwrap().stdout == b"ok"
+}
+
+#[test]
+fn processes_share_one_control_plane_until_the_last_of_them_ends() {
+    if std::env::var_os(PLAYED).is_some() {
+        println!("folder={}", shared().folder().display());
+        // Ended by the other side.
+        let _ = std::io::stdin().read_line(&mut String::new());
+        return;
+    }
+    let cache = tempfile::tempdir().unwrap();
+    let session = cache.path().join("kiln/run").join(SESSION_LOCK);
+    std::fs::create_dir_all(session.parent().unwrap()).unwrap();
+    let session = OpenOptions::new().create(true).append(true).open(session).unwrap();
+    session.lock_shared().unwrap();
+    let (first, second) = (Player::spawn(cache.path()), Player::spawn(cache.path()));
+    let (first, second) = (Player::ready(first), Player::ready(second));
+    let folder = first.folder.clone();
+    assert_eq!(second.folder, folder);
+
+    // Whichever of the two started it.
+    first.kill();
+    assert!(is_served(&folder));
+
+    second.kill();
+    let third = Player::ready(Player::spawn(cache.path()));
+    assert_eq!(third.folder, folder, "the session kept it while nobody used it");
+
+    drop(session);
+    third.kill();
+    eventually("the end of it", || !folder.exists());
+    let fourth = Player::ready(Player::spawn(cache.path()));
+    assert_ne!(fourth.folder, folder);
+    let folder = fourth.folder.clone();
+    fourth.kill();
+    eventually("the end of the last one", || !folder.exists());
+}
+
+#[test]
+fn the_program_prints_how_to_reach_what_it_leaves_running() {
+    let state = tempfile::tempdir().unwrap();
+    let kube = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kube"));
+        let output = command.args(arguments).env("XDG_STATE_HOME", state.path()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, stdout, stderr) = kube(&["up", "--name", "mine", "--scheduler"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let kubeconfig = PathBuf::from(stdout.trim().strip_prefix("export KUBECONFIG=").expect("an export"));
+    assert!(is_served(kubeconfig.parent().unwrap()));
+    assert_eq!(kube(&["list"]), (Some(0), "mine\n".to_owned(), String::new()));
+    let (code, _, stderr) = kube(&["down"]);
+    assert_eq!((code, stderr.as_str()), (Some(1), "error: no control plane is called `default`; there are: mine\n"));
+    let (code, _, stderr) = kube(&["up", "--nme"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.starts_with("error: unknown argument `--nme`"), "{stderr}");
+
+    assert_eq!(kube(&["down", "--name", "mine"]), (Some(0), String::new(), String::new()));
+    assert!(!kubeconfig.exists());
+}

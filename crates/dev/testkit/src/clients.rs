@@ -1,0 +1,76 @@
+//! Azure's own clients, sealed off from everything but loopback.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use test_deps::Part;
+
+use crate::{Finished, require, run};
+
+/// `az` needs seconds per command on a busy machine, a script of the SDK may poll for a minute; more than this is a hang.
+const DEADLINE: Duration = Duration::from_mins(10);
+
+/// Nothing listens on the discard port.
+const DEAD_END: &str = "http://127.0.0.1:9";
+
+/// Runs a Python script with the Azure SDK at hand; a script that fails fails the test with all that it said.
+#[track_caller]
+pub fn python(script: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
+    let mut command = Command::new(require(Part::PythonSdk));
+    command.arg(script).args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
+    seal(&mut command);
+    command.envs(variables.iter().copied());
+    run(command, DEADLINE).success()
+}
+
+/// Runs an `az` command with its configuration in a folder of the test's own. Whether it failed is for the caller to judge.
+#[track_caller]
+pub fn az(configuration: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
+    let mut command = Command::new(require(Part::AzureCli));
+    command.args(arguments);
+    seal(&mut command);
+    command
+        .env("AZURE_CONFIG_DIR", configuration)
+        .env("AZURE_CORE_COLLECT_TELEMETRY", "no")
+        .env("AZURE_CORE_NO_COLOR", "true")
+        .envs(variables.iter().copied());
+    run(command, DEADLINE)
+}
+
+/// Removes the developer's own clouds and credentials from a command's environment, and sends every request that is not for
+/// loopback to a dead end.
+pub(crate) fn seal(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_foreign) {
+            command.env_remove(name);
+        }
+    }
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
+        command.env(name, DEAD_END);
+    }
+    for name in ["NO_PROXY", "no_proxy"] {
+        command.env(name, "localhost,127.0.0.1,::1");
+    }
+}
+
+fn is_foreign(name: &str) -> bool {
+    const PREFIXES: [&str; 6] = ["AZURE_", "ARM_", "MSI_", "IDENTITY_", "IMDS_", "KUBE"];
+    const NAMES: [&str; 5] = ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR", "PYTHONPATH"];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_developers_own_cloud_does_not_reach_a_test() {
+        for name in ["AZURE_CLIENT_SECRET", "ARM_TENANT_ID", "IDENTITY_ENDPOINT", "KUBECONFIG", "SSL_CERT_FILE"] {
+            assert!(is_foreign(name), "{name}");
+        }
+        for name in ["PATH", "HOME", "XDG_CACHE_HOME", "CARGO_HOME"] {
+            assert!(!is_foreign(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Real parts for tests: outside clients and built programs, run so that nothing is skipped and nothing is left behind.
+
+mod cases;
+mod clients;
+mod finished;
+mod identity;
+mod network;
+pub mod nspawn;
+pub mod openapi;
+mod require;
+mod script;
+mod sim;
+
+pub use clients::{az, python};
+pub use finished::{Finished, run};
+pub use identity::IDENTITY;
+pub use network::{Network, assert_private, private};
+pub use require::{require, tier};
+pub use script::script;
+pub use sim::{Kiln, SimProcess};
+pub use test_deps::{Part, Tier};

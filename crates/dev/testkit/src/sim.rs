@@ -1,0 +1,268 @@
+//! The built `kiln`, and the embedded Azure that it serves.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::clients::seal;
+use crate::finished::wait;
+use crate::{Finished, run};
+
+/// A debug build that makes its certificates on a busy machine takes seconds; more than this is a hang.
+const READY: Duration = Duration::from_mins(1);
+
+/// How long a server may take to end after SIGTERM before it is killed.
+const END: Duration = Duration::from_secs(10);
+
+/// The built program. Cargo tells its path to the tests of its own package alone: `Kiln::at(env!("CARGO_BIN_EXE_kiln"))` in
+/// `crates/programs/kiln/tests`.
+#[derive(Clone, Debug)]
+pub struct Kiln {
+    binary: PathBuf,
+}
+
+impl Kiln {
+    /// The program at this path.
+    pub fn at(binary: impl Into<PathBuf>) -> Self {
+        Self { binary: binary.into() }
+    }
+
+    /// A command of it, with the developer's own clouds sealed off.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(arguments);
+        seal(&mut command);
+        command
+    }
+
+    /// Runs it to its end. Whether it failed is for the caller to judge.
+    #[track_caller]
+    pub fn run(&self, arguments: &[&str]) -> Finished {
+        run(self.command(arguments), READY)
+    }
+
+    /// Starts `kiln sim serve` with these arguments.
+    #[track_caller]
+    pub fn sim(&self, arguments: &[&str]) -> SimProcess {
+        SimProcess::start(&self.binary, arguments)
+    }
+}
+
+/// A running `kiln sim serve`. It ends with this value: by SIGTERM, and by SIGKILL if that is not heard.
+pub struct SimProcess {
+    child: Child,
+    ready: Value,
+    stderr: Arc<Mutex<String>>,
+}
+
+impl SimProcess {
+    /// Starts one and waits until it says that it is ready.
+    #[track_caller]
+    pub fn start(binary: &Path, arguments: &[&str]) -> Self {
+        Self::start_within(binary, arguments, READY)
+    }
+
+    #[track_caller]
+    fn start_within(binary: &Path, arguments: &[&str], deadline: Duration) -> Self {
+        let mut command = Command::new(binary);
+        command.args(["sim", "serve"]).args(arguments);
+        seal(&mut command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
+        let first_line = child.stdout.take().map(first_line);
+        let stderr = Arc::new(Mutex::new(String::new()));
+        if let Some(stream) = child.stderr.take() {
+            collect(stream, Arc::clone(&stderr));
+        }
+        let mut process = Self { child, ready: Value::Null, stderr };
+        let line = first_line.and_then(|line| line.recv_timeout(deadline).ok());
+        let Some(line) = line else { panic!("no ready line within {} s; {}", deadline.as_secs(), process.ended()) };
+        process.ready = serde_json::from_str(&line).unwrap_or_else(|error| {
+            panic!("the ready line is not JSON ({error}): {line:?}; {}", process.ended());
+        });
+        process
+    }
+
+    /// The ready line.
+    pub fn ready(&self) -> &Value {
+        &self.ready
+    }
+
+    /// A text of the ready line: `arm`, `caFile`, `clientSecret`.
+    #[track_caller]
+    pub fn key(&self, key: &str) -> &str {
+        self.ready[key].as_str().unwrap_or_else(|| panic!("the ready line has no text `{key}`; it has {}", self.keys()))
+    }
+
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has logged so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends it as a service manager would; none when it had to be killed.
+    pub fn terminate(&mut self) -> Option<ExitStatus> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Some(status);
+        }
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // It may have ended since: then there is nothing to tell it.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let status = wait(&mut self.child, END);
+        if status.is_none() {
+            self.kill();
+        }
+        status
+    }
+
+    /// Ends it as a power cut would.
+    pub fn kill(&mut self) {
+        // Both fail only for a process that is gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// The names of the ready line; its values hold a secret.
+    fn keys(&self) -> String {
+        let keys = self.ready.as_object().into_iter().flat_map(|map| map.keys().map(String::as_str));
+        keys.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Ends a process that failed to start, and tells how.
+    fn ended(&mut self) -> String {
+        // One that has closed its output is about to end by itself, and its exit code is the better story.
+        let status = wait(&mut self.child, Duration::from_secs(1));
+        self.kill();
+        let status = status.map_or_else(|| "it was still running".to_owned(), |status| status.to_string());
+        // The log's end may still be on its way through the pipe.
+        thread::sleep(Duration::from_millis(50));
+        format!("{status}; stderr:\n{}", self.stderr())
+    }
+}
+
+impl Drop for SimProcess {
+    fn drop(&mut self) {
+        self.terminate();
+        if thread::panicking() {
+            eprintln!("-- stderr of `kiln sim serve`\n{}", self.stderr());
+        }
+    }
+}
+
+impl fmt::Debug for SimProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimProcess").field("id", &self.id()).field("ready", &self.keys()).finish_non_exhaustive()
+    }
+}
+
+/// The first line of a stream; the rest is read and dropped, so that the writer never blocks.
+fn first_line(stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+        if let Some(line) = lines.next() {
+            // Nobody listens any more once the deadline has passed.
+            let _ = sender.send(line);
+        }
+        drop(sender);
+        lines.for_each(drop);
+    });
+    receiver
+}
+
+fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let mut text = into.lock().unwrap_or_else(PoisonError::into_inner);
+            text.push_str(&line);
+            text.push('\n');
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    fn stand_in() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in")
+    }
+
+    fn is_alive(id: u32) -> bool {
+        Path::new(&format!("/proc/{id}")).exists()
+    }
+
+    #[test]
+    fn the_ready_line_is_read_and_the_process_ends_with_the_value() {
+        let sim = Kiln::at(stand_in()).sim(&["serves"]);
+        assert_eq!(sim.key("arm"), "https://localhost:1");
+        let id = sim.id();
+        assert!(is_alive(id));
+        drop(sim);
+        assert!(!is_alive(id));
+    }
+
+    #[test]
+    fn the_secret_of_the_ready_line_is_not_in_the_debug_form() {
+        let sim = SimProcess::start(&stand_in(), &["serves"]);
+        assert_eq!(sim.key("clientSecret"), "hunter2");
+        let debug = format!("{sim:?}");
+        assert!(debug.contains("clientSecret") && !debug.contains("hunter2"), "{debug}");
+    }
+
+    #[test]
+    fn a_server_that_stops_cleanly_on_sigterm_is_told_from_one_that_the_signal_ends() {
+        let status = SimProcess::start(&stand_in(), &["stops-cleanly"]).terminate().unwrap();
+        assert_eq!(status.code(), Some(0));
+        let status = SimProcess::start(&stand_in(), &["serves"]).terminate().unwrap();
+        assert_eq!(status.signal(), Some(15));
+    }
+
+    #[test]
+    fn what_a_server_logs_is_kept() {
+        let sim = SimProcess::start(&stand_in(), &["serves", "--seed", "7"]);
+        // The log and the ready line come through different pipes.
+        while sim.stderr().is_empty() {
+            thread::yield_now();
+        }
+        assert_eq!(sim.stderr(), "args sim serve serves --seed 7\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "port 8443 is in use")]
+    fn a_server_that_dies_before_it_is_ready_fails_with_its_own_words() {
+        SimProcess::start(&stand_in(), &["dies"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "the ready line is not JSON")]
+    fn a_server_that_prints_something_else_first_fails() {
+        SimProcess::start(&stand_in(), &["chats"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "no ready line within 0 s; it was still running")]
+    fn a_server_that_never_gets_ready_fails() {
+        SimProcess::start_within(&stand_in(), &["hangs"], Duration::from_millis(20));
+    }
+
+    #[test]
+    #[should_panic(expected = "the ready line has no text `imds`; it has arm, clientSecret")]
+    fn a_missing_key_is_answered_with_the_keys_that_are_there() {
+        SimProcess::start(&stand_in(), &["serves"]).key("imds");
+    }
+}

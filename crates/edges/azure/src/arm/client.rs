@@ -1,0 +1,179 @@
+//! Sends requests, and sends them again where that helps.
+
+use std::fmt;
+use std::sync::Arc;
+
+use azure_core::http::headers::Headers;
+use azure_core::http::policies::Policy;
+use azure_core::http::policies::auth::BearerTokenAuthorizationPolicy;
+use azure_core::http::{
+    ClientOptions, Context, HttpClient, Method, Pipeline, PipelineSendOptions, RawResponse, Request, RetryOptions,
+    Transport, Url,
+};
+use azure_core::{Bytes, error::ErrorKind};
+use kiln_types::ErrorClass;
+
+use super::answer::Answer;
+use super::call::Call;
+use super::classify;
+use super::envelope::ErrorDetail;
+use super::error::{Error, RequestLine};
+use super::retry::{Attempts, Jitter};
+use crate::login::{Cloud, Renewing};
+use crate::wire::{FreshTokenPolicy, Refusal, WireGuard};
+
+/// What a client is made of.
+#[derive(Clone)]
+pub struct ArmOptions {
+    /// The cloud.
+    pub cloud: Cloud,
+    /// Who asks.
+    pub credential: Arc<Renewing>,
+    /// What carries the requests.
+    pub http: Arc<dyn HttpClient>,
+    /// What spreads the retries.
+    pub jitter: Jitter,
+}
+
+/// A client of one cloud's resource manager.
+#[derive(Clone)]
+pub struct Arm {
+    pipeline: Pipeline,
+    endpoint: Url,
+    jitter: Jitter,
+}
+
+/// Only the endpoint: what a transport prints of itself is not ours to know.
+impl fmt::Debug for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arm").field("endpoint", &self.endpoint.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ArmOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArmOptions").field("cloud", &self.cloud).finish_non_exhaustive()
+    }
+}
+
+impl Arm {
+    /// Puts the pipeline together. Its order: request id, user agent, a fresh token when the old one was refused, the token, the guard.
+    pub fn new(options: ArmOptions) -> Self {
+        let scope = options.cloud.scope();
+        let per_try: Vec<Arc<dyn Policy>> = vec![
+            Arc::new(FreshTokenPolicy::new(options.credential.clone())),
+            Arc::new(BearerTokenAuthorizationPolicy::new(options.credential, [scope])),
+            Arc::new(WireGuard),
+        ];
+        let client_options = ClientOptions {
+            // The pipeline's own retries go by status alone, on the wall clock; ours go by what the error says.
+            retry: RetryOptions::none(),
+            transport: Some(Transport::new(options.http)),
+            ..ClientOptions::default()
+        };
+        let pipeline =
+            Pipeline::new(Some("kiln"), option_env!("CARGO_PKG_VERSION"), client_options, Vec::new(), per_try, None);
+        Self { pipeline, endpoint: options.cloud.arm, jitter: options.jitter }
+    }
+
+    /// Sends a call until it is answered for good.
+    pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Error> {
+        self.send_request(call.request(&self.endpoint), call.repeatable).await
+    }
+
+    /// Gets a URL that an earlier answer named. No token goes to another host than the cloud's own.
+    pub(crate) async fn follow(&self, url: &str) -> Result<Answer, Error> {
+        let foreign =
+            |host: &str| Error::ForeignUrl { host: host.to_owned(), expected: self.endpoint.authority().to_owned() };
+        let url = Url::parse(url).map_err(|_| foreign("not a URL"))?;
+        if url.scheme() != self.endpoint.scheme() || url.authority() != self.endpoint.authority() {
+            return Err(foreign(url.authority()));
+        }
+        self.send_request(Request::new(url, Method::Get), true).await
+    }
+
+    async fn send_request(&self, request: Request, repeatable: bool) -> Result<Answer, Error> {
+        let line = RequestLine::new(request.method(), request.url());
+        let mut attempts = Attempts::default();
+        loop {
+            let error = match self.send_once(request.clone(), &line, attempts.failures() + 1).await {
+                Ok(answer) if answer.is_success() => return Ok(answer),
+                Ok(answer) => Outcome::of(answer, attempts.failures() + 1),
+                Err(error) => Outcome { class: class_of(&error), retry_after: None, error },
+            };
+            match attempts.next_wait(error.class, repeatable, error.retry_after, &self.jitter) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return Err(error.error),
+            }
+        }
+    }
+
+    async fn send_once(&self, mut request: Request, line: &RequestLine, attempt: u32) -> Result<Answer, Error> {
+        // Checks are ours: the pipeline's would turn an error answer into text.
+        let options = PipelineSendOptions { skip_checks: true, ..PipelineSendOptions::default() };
+        let raw: RawResponse = self
+            .pipeline
+            .send(&Context::new(), &mut request, Some(options))
+            .await
+            .map_err(|error| transport_error(&error, line, attempt))?;
+        let (status, headers, body): (_, Headers, _) = raw.deconstruct();
+        Ok(Answer::new(line.clone(), status.into(), &headers, Bytes::from(body)))
+    }
+}
+
+struct Outcome {
+    error: Error,
+    class: ErrorClass,
+    retry_after: Option<std::time::Duration>,
+}
+
+impl Outcome {
+    fn of(answer: Answer, attempts: u32) -> Self {
+        let detail = ErrorDetail::read(answer.status, &answer.body);
+        let class = classify::of_answer(answer.status, &detail);
+        let error = Error::Answered {
+            request: answer.request,
+            status: answer.status,
+            detail: Box::new(detail),
+            class,
+            correlation_id: answer.correlation_id,
+            attempts,
+        };
+        Self { error, class, retry_after: answer.retry_after }
+    }
+}
+
+fn class_of(error: &Error) -> ErrorClass {
+    kiln_types::FactoryError::class(error)
+}
+
+/// The pipeline's error, reduced to its words: its own `Debug` may hold a whole answer of the token endpoint.
+fn transport_error(error: &azure_core::Error, line: &RequestLine, attempts: u32) -> Error {
+    let mut inner: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(cause) = inner {
+        if let Some(refusal) = cause.downcast_ref::<Refusal>() {
+            return Error::Refused { request: line.clone(), why: refusal.to_string() };
+        }
+        inner = cause.source();
+    }
+    let cause = chain(error);
+    match error.kind() {
+        ErrorKind::Credential => Error::Login { request: line.clone(), cause },
+        ErrorKind::Other => Error::Refused { request: line.clone(), why: cause },
+        _ => Error::Unanswered { request: line.clone(), cause, attempts },
+    }
+}
+
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        source = inner.source();
+    }
+    text
+}

@@ -1,0 +1,26 @@
+//! What the caller may do.
+
+use kiln_types::{AccessScope, Grant, Linked, PoolName};
+
+use super::Azure;
+use crate::arm::{Api, Call, Error, ResourceId};
+use crate::models::access::{PermissionModel, References};
+
+impl Azure {
+    pub(super) async fn list_permissions(&self, scope: &AccessScope) -> Result<Vec<Grant>, Error> {
+        let path = match scope {
+            AccessScope::Home => self.scope.collection("Microsoft.Authorization", "permissions"),
+            AccessScope::Resource(id) => {
+                format!("{}/providers/Microsoft.Authorization/permissions", id.parse::<ResourceId>()?)
+            }
+        };
+        let granted: Vec<PermissionModel> = self.arm.list(&Call::get(path, Api::Authorization)).await?;
+        Ok(granted.into_iter().map(PermissionModel::read).collect())
+    }
+
+    pub(super) async fn list_linked(&self, pool: &PoolName) -> Result<Vec<Linked>, Error> {
+        let id = self.scale_set(pool)?;
+        let set: References = self.arm.get(&Call::get(id.as_str(), Api::Compute)).await?;
+        Ok(set.linked())
+    }
+}

@@ -1,0 +1,163 @@
+//! Azure as a factory.
+
+use kiln_types::{
+    AccessScope, Capture, CaptureName, CaptureRequest, Factory, Gallery, GalleryName, Grant, ImageLine, ImageVersion,
+    Instance, InstanceId, LineName, Linked, Need, OperationHandle, OperationState, OsDisk, Pool, PoolName, PowerDown,
+    Protection, Publication, RecipeChange, Revision, SavedExtension, Tags, Trial, TrialName, VersionNumber,
+};
+
+use super::Azure;
+use crate::arm::Error;
+use crate::role;
+
+impl Factory for Azure {
+    type Error = Error;
+
+    fn needs(&self) -> &'static [Need] {
+        &role::ACTIONS
+    }
+
+    async fn permissions(&self, scope: &AccessScope) -> Result<Vec<Grant>, Error> {
+        self.list_permissions(scope).await
+    }
+
+    async fn linked(&self, pool: &PoolName) -> Result<Vec<Linked>, Error> {
+        self.list_linked(pool).await
+    }
+
+    async fn pools(&self) -> Result<Vec<Pool>, Error> {
+        self.list_pools().await
+    }
+
+    async fn describe_pool(&self, pool: &PoolName) -> Result<Pool, Error> {
+        self.get_pool(pool).await
+    }
+
+    async fn instances(&self, pool: &PoolName) -> Result<Vec<Instance>, Error> {
+        self.list_instances(pool).await
+    }
+
+    async fn describe_instance(&self, pool: &PoolName, instance: &InstanceId) -> Result<Instance, Error> {
+        self.get_instance(pool, instance).await
+    }
+
+    async fn os_disk(&self, instance: &Instance) -> Result<OsDisk, Error> {
+        self.get_os_disk(instance).await
+    }
+
+    async fn set_protection(
+        &self,
+        pool: &PoolName,
+        instance: &Instance,
+        protection: Protection,
+    ) -> Result<Instance, Error> {
+        self.put_protection(pool, instance, protection).await
+    }
+
+    async fn power_off(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+        how: PowerDown,
+    ) -> Result<OperationHandle, Error> {
+        Ok(self.stop(pool, instance, how).await?.write())
+    }
+
+    async fn start(&self, pool: &PoolName, instance: &InstanceId) -> Result<OperationHandle, Error> {
+        Ok(self.begin_start(pool, instance).await?.write())
+    }
+
+    async fn capture_os_disk(&self, request: &CaptureRequest) -> Result<OperationHandle, Error> {
+        Ok(self.put_snapshot(request).await?.write())
+    }
+
+    async fn find_capture(&self, name: &CaptureName) -> Result<Option<Capture>, Error> {
+        self.find_snapshot(name).await
+    }
+
+    async fn delete_capture(&self, name: &CaptureName) -> Result<OperationHandle, Error> {
+        Ok(self.delete_snapshot(name).await?.write())
+    }
+
+    async fn find_gallery(&self, name: &GalleryName) -> Result<Option<Gallery>, Error> {
+        self.get_gallery(name).await
+    }
+
+    async fn create_gallery(&self, gallery: &Gallery) -> Result<OperationHandle, Error> {
+        Ok(self.put_gallery(gallery).await?.write())
+    }
+
+    async fn find_line(&self, line: &LineName) -> Result<Option<ImageLine>, Error> {
+        self.get_line(line).await
+    }
+
+    async fn create_line(&self, line: &ImageLine) -> Result<OperationHandle, Error> {
+        Ok(self.put_line(line).await?.write())
+    }
+
+    async fn tag_line(&self, line: &ImageLine, changes: &Tags) -> Result<OperationHandle, Error> {
+        Ok(self.patch_line_tags(line, changes).await?.write())
+    }
+
+    async fn versions(&self, line: &LineName) -> Result<Vec<ImageVersion>, Error> {
+        self.list_versions(line).await
+    }
+
+    async fn publish(&self, publication: &Publication) -> Result<OperationHandle, Error> {
+        Ok(self.put_version(publication).await?.write())
+    }
+
+    async fn set_excluded(
+        &self,
+        line: &LineName,
+        number: &VersionNumber,
+        excluded: bool,
+    ) -> Result<OperationHandle, Error> {
+        Ok(self.patch_exclusion(line, number, excluded).await?.write())
+    }
+
+    async fn delete_version(&self, line: &LineName, number: &VersionNumber) -> Result<OperationHandle, Error> {
+        Ok(self.remove_version(line, number).await?.write())
+    }
+
+    async fn set_recipe(
+        &self,
+        pool: &PoolName,
+        change: &RecipeChange,
+        revision: &Revision,
+    ) -> Result<OperationHandle, Error> {
+        Ok(self.patch_recipe(pool, change, revision).await?.write())
+    }
+
+    async fn put_extension(&self, pool: &PoolName, saved: &SavedExtension) -> Result<OperationHandle, Error> {
+        Ok(self.put_back_extension(pool, saved).await?.write())
+    }
+
+    async fn remove_extension(&self, pool: &PoolName, extension: &str) -> Result<OperationHandle, Error> {
+        Ok(self.delete_extension(pool, extension).await?.write())
+    }
+
+    async fn tag_pool(&self, pool: &Pool, changes: &Tags) -> Result<OperationHandle, Error> {
+        Ok(self.patch_tags(pool, changes).await?.write())
+    }
+
+    async fn add_instances(&self, pool: &Pool, more: u32) -> Result<OperationHandle, Error> {
+        Ok(self.patch_capacity(pool, more).await?.write())
+    }
+
+    async fn remove_instances(&self, pool: &PoolName, instances: &[InstanceId]) -> Result<OperationHandle, Error> {
+        Ok(self.delete_instances(pool, instances).await?.write())
+    }
+
+    async fn try_one(&self, trial: &Trial) -> Result<OperationHandle, Error> {
+        Ok(self.put_trial(trial).await?.write())
+    }
+
+    async fn delete_trial(&self, trial: &TrialName) -> Result<OperationHandle, Error> {
+        Ok(self.delete_trial_set(trial).await?.write())
+    }
+
+    async fn observe(&self, handle: &OperationHandle) -> Result<OperationState, Error> {
+        self.arm.observe(handle).await
+    }
+}

@@ -1,0 +1,133 @@
+//! Instances of a scale set.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kiln_types::{Instance, InstanceId, OsDisk, PoolName, PowerDown, Protection, Revision};
+
+use super::{Azure, lacking};
+use crate::arm::{Api, Call, Error, Handle, Kind, ResourceId};
+use crate::models::disk::Disk;
+use crate::models::instance::{ProtectionPolicy, PutProperties, ScaleSetVm, ScaleSetVmPut};
+
+/// What to change in an instance; what is `None` stays as it is.
+#[derive(Default)]
+struct Change {
+    protection: Option<ProtectionPolicy>,
+    user_data: Option<String>,
+}
+
+impl Azure {
+    pub(super) async fn list_instances(&self, pool: &PoolName) -> Result<Vec<Instance>, Error> {
+        let id = self.scale_set(pool)?;
+        let call = Call::get(id.action("virtualMachines"), Api::Compute).query("$expand", "instanceView");
+        let vms: Vec<ScaleSetVm> = self.arm.list(&call).await?;
+        vms.into_iter()
+            .map(|vm| {
+                let id = id.child("virtualMachines", &vm.instance_id)?;
+                vm.read(&self.scope).map_err(lacking(&id))
+            })
+            .collect()
+    }
+
+    pub(super) async fn get_instance(&self, pool: &PoolName, instance: &InstanceId) -> Result<Instance, Error> {
+        let id = self.instance(pool, instance)?;
+        self.get_vm(&id, "instanceView").await?.read(&self.scope).map_err(lacking(&id))
+    }
+
+    async fn get_vm(&self, id: &ResourceId, expand: &'static str) -> Result<ScaleSetVm, Error> {
+        self.arm.get(&Call::get(id.as_str(), Api::Compute).query("$expand", expand)).await
+    }
+
+    pub(super) async fn get_os_disk(&self, pool_instance: &Instance) -> Result<OsDisk, Error> {
+        let missing = || Error::Lacks {
+            resource: pool_instance.node_name.clone(),
+            field: "properties.storageProfile.osDisk.managedDisk.id",
+        };
+        let id: ResourceId = pool_instance.os_disk.as_deref().ok_or_else(missing)?.parse()?;
+        let disk: Disk = self.arm.get(&Call::get(id.as_str(), Api::Disk)).await?;
+        Ok(disk.read())
+    }
+
+    pub(super) async fn put_protection(
+        &self,
+        pool: &PoolName,
+        instance: &Instance,
+        protection: Protection,
+    ) -> Result<Instance, Error> {
+        if instance.protection == protection {
+            return Ok(instance.clone());
+        }
+        let change = Change { protection: Some(protection.into()), ..Change::default() };
+        self.put_instance(pool, &instance.id, instance.revision.as_ref(), change).await
+    }
+
+    /// Gives an instance other user data, which it sees at its next look, and returns what it is afterwards.
+    pub async fn set_user_data(
+        &self,
+        pool: &PoolName,
+        instance: &Instance,
+        user_data: &[u8],
+    ) -> Result<Instance, Error> {
+        let change = Change { user_data: Some(STANDARD.encode(user_data)), ..Change::default() };
+        self.put_instance(pool, &instance.id, instance.revision.as_ref(), change).await
+    }
+
+    /// An instance has no PATCH. What is put is the least that a PUT takes, with the readable rest of what it could drop (tags, the other of
+    /// the two properties); what it must keep is compared with what it was.
+    async fn put_instance(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+        seen: Option<&Revision>,
+        change: Change,
+    ) -> Result<Instance, Error> {
+        let id = self.instance(pool, instance)?;
+        let seen = seen.ok_or_else(|| lacking(&id)("etag"))?;
+        let before = self.get_vm(&id, "userData").await?;
+        let protection = change.protection.or(before.properties.protection_policy);
+        let user_data = change.user_data.or_else(|| before.properties.user_data.clone());
+        let body = ScaleSetVmPut {
+            location: &before.location,
+            tags: before.tags.clone(),
+            properties: PutProperties { protection_policy: protection, user_data: user_data.clone() },
+        };
+        let call = Call::put(id.as_str(), Api::Compute, &body).if_match(seen);
+        let handle = self.arm.begin(&call, Kind::Write, id.as_str()).await?;
+        self.arm.settle(&handle).await?;
+
+        let after = self.get_vm(&id, "userData").await?;
+        if let Some(field) = before.differs_in(&after) {
+            return Err(Error::NotKept { resource: id.to_string(), field });
+        }
+        let differs = |field, as_before| {
+            let resource = id.to_string();
+            if as_before { Error::NotApplied { resource, field } } else { Error::NotKept { resource, field } }
+        };
+        let (was, is) = (&before.properties, &after.properties);
+        if is.user_data != user_data {
+            return Err(differs("properties.userData", is.user_data == was.user_data));
+        }
+        if is.protection_policy.unwrap_or_default() != protection.unwrap_or_default() {
+            let as_before = is.protection_policy.unwrap_or_default() == was.protection_policy.unwrap_or_default();
+            return Err(differs("properties.protectionPolicy", as_before));
+        }
+        self.get_instance(pool, instance).await
+    }
+
+    pub(super) async fn stop(&self, pool: &PoolName, instance: &InstanceId, how: PowerDown) -> Result<Handle, Error> {
+        let id = self.instance(pool, instance)?;
+        let call = match how {
+            // A clean shutdown: the disk is copied next.
+            PowerDown::KeepHardware => {
+                Call::post_repeatable(id.action("poweroff"), Api::Compute).query("skipShutdown", "false")
+            }
+            PowerDown::Deallocate => Call::post_repeatable(id.action("deallocate"), Api::Compute),
+        };
+        self.arm.begin(&call, Kind::Act, id.as_str()).await
+    }
+
+    pub(super) async fn begin_start(&self, pool: &PoolName, instance: &InstanceId) -> Result<Handle, Error> {
+        let id = self.instance(pool, instance)?;
+        self.arm.begin(&Call::post_repeatable(id.action("start"), Api::Compute), Kind::Act, id.as_str()).await
+    }
+}

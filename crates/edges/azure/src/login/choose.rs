@@ -1,0 +1,148 @@
+//! Which way to log in, where several are open.
+
+use std::path::{Path, PathBuf};
+
+use kiln_types::SecretText;
+
+use super::azure_json::AzureJson;
+use super::cloud::Cloud;
+use super::credential::{Identity, Login, ManagedIdentity, ServicePrincipal};
+use super::environment::Environment;
+use super::error::LoginError;
+
+/// What a user asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum LoginChoice {
+    /// The first of these that is there: the named `azure.json`; a federated token file in the environment (workload identity); an
+    /// application's secret in the environment; the login of `az`. A managed identity is never guessed: off Azure, asking for one takes
+    /// over a minute to fail.
+    #[default]
+    Automatic,
+    /// An `azure.json`.
+    AzureJson(PathBuf),
+    /// The machine's own identity, or one that was given to it.
+    Managed(ManagedIdentity),
+    /// The workload identity of the environment.
+    Workload,
+    /// The application of the environment.
+    Environment,
+    /// The login of `az`.
+    AzureCli,
+}
+
+/// Decides how to log in. `cloud` is the user's own word on the cloud, which counts before the file's; `AZURE_AUTHORITY_HOST` counts where
+/// the identity comes from the environment too, as the webhook that sets both expects.
+pub fn choose(
+    choice: &LoginChoice,
+    azure_json: Option<&Path>,
+    cloud: Option<Cloud>,
+    environment: &Environment,
+) -> Result<Login, LoginError> {
+    let choice = match choice {
+        LoginChoice::Automatic => automatic(azure_json, environment),
+        other => other.clone(),
+    };
+    let from_environment = || {
+        let cloud = cloud.clone().unwrap_or_else(Cloud::public);
+        match environment.get(Environment::AUTHORITY_HOST) {
+            Some(host) => cloud
+                .with_authority(host)
+                .map_err(|bad| LoginError::Variable { name: Environment::AUTHORITY_HOST, problem: bad.to_string() }),
+            None => Ok(cloud),
+        }
+    };
+    match choice {
+        LoginChoice::AzureJson(path) => {
+            let json = AzureJson::read(&path, None)?;
+            Ok(Login { cloud: cloud.unwrap_or(json.cloud), identity: json.identity })
+        }
+        LoginChoice::Managed(which) => {
+            Ok(Login { cloud: cloud.unwrap_or_else(Cloud::public), identity: Identity::Managed(which) })
+        }
+        LoginChoice::Workload => Ok(Login {
+            cloud: from_environment()?,
+            identity: Identity::Workload {
+                tenant: environment.require(Environment::TENANT_ID)?.to_owned(),
+                client_id: environment.require(Environment::CLIENT_ID)?.to_owned(),
+                token_file: environment.require(Environment::FEDERATED_TOKEN_FILE)?.into(),
+            },
+        }),
+        LoginChoice::Environment => Ok(Login {
+            cloud: from_environment()?,
+            identity: Identity::ServicePrincipal(ServicePrincipal {
+                tenant: environment.require(Environment::TENANT_ID)?.to_owned(),
+                client_id: environment.require(Environment::CLIENT_ID)?.to_owned(),
+                secret: SecretText::new(environment.require(Environment::CLIENT_SECRET)?),
+            }),
+        }),
+        LoginChoice::AzureCli | LoginChoice::Automatic => {
+            let tenant = environment.get(Environment::TENANT_ID).map(ToOwned::to_owned);
+            Ok(Login { cloud: cloud.unwrap_or_else(Cloud::public), identity: Identity::AzureCli { tenant } })
+        }
+    }
+}
+
+fn automatic(azure_json: Option<&Path>, environment: &Environment) -> LoginChoice {
+    if let Some(path) = azure_json {
+        LoginChoice::AzureJson(path.to_owned())
+    } else if environment.get(Environment::FEDERATED_TOKEN_FILE).is_some() {
+        LoginChoice::Workload
+    } else if environment.get(Environment::CLIENT_SECRET).is_some() {
+        LoginChoice::Environment
+    } else {
+        LoginChoice::AzureCli
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        variables.iter().copied().collect()
+    }
+
+    #[test]
+    fn the_first_way_that_is_there_is_taken() {
+        let token = (Environment::FEDERATED_TOKEN_FILE, "/var/run/token");
+        let secret = (Environment::CLIENT_SECRET, "hunter2");
+        let who = [(Environment::CLIENT_ID, "app"), (Environment::TENANT_ID, "t")];
+        let kind = |variables: &[(&str, &str)]| {
+            choose(&LoginChoice::Automatic, None, None, &environment(variables)).unwrap().identity.kind()
+        };
+        assert_eq!(kind(&[who[0], who[1], token, secret]), "a workload identity");
+        assert_eq!(kind(&[who[0], who[1], secret]), "a service principal");
+        assert_eq!(kind(&[who[0], who[1]]), "the login of `az`");
+        let missing = Path::new("/nowhere/azure.json");
+        let error = choose(&LoginChoice::Automatic, Some(missing), None, &environment(&[secret])).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/azure.json"), "{error}");
+    }
+
+    #[test]
+    fn an_asked_for_way_that_lacks_something_names_it_and_tries_no_other() {
+        let half = environment(&[(Environment::CLIENT_ID, "app"), (Environment::CLIENT_SECRET, "hunter2")]);
+        let error = choose(&LoginChoice::Environment, None, None, &half).unwrap_err();
+        assert_eq!(error.to_string(), "environment variable `AZURE_TENANT_ID`: is not set");
+    }
+
+    #[test]
+    fn the_environments_authority_counts_for_the_environments_identities() {
+        let all = environment(&[
+            (Environment::CLIENT_ID, "app"),
+            (Environment::CLIENT_SECRET, "hunter2"),
+            (Environment::TENANT_ID, "t"),
+            (Environment::AUTHORITY_HOST, "https://login.example/"),
+        ]);
+        let login = choose(&LoginChoice::Environment, None, Some(Cloud::china()), &all).unwrap();
+        assert_eq!(login.cloud.authority.as_str(), "https://login.example/");
+        assert_eq!(login.cloud.arm, Cloud::china().arm);
+        assert!(!format!("{login:?} {all:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn an_insecure_authority_is_refused_by_its_variables_name() {
+        let bad = environment(&[(Environment::AUTHORITY_HOST, "http://login.example")]);
+        let error = choose(&LoginChoice::Environment, None, None, &bad).unwrap_err().to_string();
+        assert!(error.contains("AZURE_AUTHORITY_HOST"), "{error}");
+    }
+}

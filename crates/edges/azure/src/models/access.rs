@@ -1,0 +1,96 @@
+//! What the caller's roles grant, and what a scale set refers to.
+
+use std::collections::BTreeSet;
+
+use kiln_types::{Grant, Linked};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::or_default;
+use crate::role;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PermissionModel {
+    #[serde(default, deserialize_with = "or_default")]
+    actions: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    not_actions: Vec<String>,
+}
+
+impl PermissionModel {
+    pub(crate) fn read(self) -> Grant {
+        Grant { actions: self.actions, not_actions: self.not_actions }
+    }
+}
+
+/// A scale set, as far as it refers to resources of others. Where in the model a reference stands does not matter.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct References(Map<String, Value>);
+
+impl References {
+    /// Each resource that a write of the model uses, with the action that it takes.
+    pub(crate) fn linked(&self) -> Vec<Linked> {
+        let mut found = BTreeSet::new();
+        self.0.iter().for_each(|(key, value)| walk(key, value, &mut found));
+        found.into_iter().collect()
+    }
+}
+
+fn walk(key: &str, value: &Value, found: &mut BTreeSet<Linked>) {
+    match value {
+        Value::Object(object) => {
+            let action = match key {
+                "subnet" => Some(role::JOIN_SUBNET),
+                "networkSecurityGroup" => Some(role::JOIN_SECURITY_GROUP),
+                "loadBalancerBackendAddressPools" => Some(role::JOIN_BACKEND_POOL),
+                _ => None,
+            };
+            let mut link = |action: &str, id: &str| {
+                found.insert(Linked { action: action.to_owned(), resource: id.to_owned() });
+            };
+            if let (Some(action), Some(id)) = (action, object.get("id").and_then(Value::as_str)) {
+                link(action, id);
+            }
+            if key == "userAssignedIdentities" {
+                object.keys().for_each(|id| link(role::ASSIGN_IDENTITY, id));
+            }
+            object.iter().for_each(|(key, value)| walk(key, value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| walk(key, item, found)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_resource_that_a_model_uses_is_found_once_with_the_action_that_it_takes() {
+        let references: References = serde_json::from_value(json!({
+            "id": "/the/set",
+            "identity": {"type": "UserAssigned", "userAssignedIdentities": {"/identity": {"principalId": "p"}}},
+            "properties": {"virtualMachineProfile": {"networkProfile": {"networkInterfaceConfigurations": [
+                {"name": "a", "properties": {
+                    "networkSecurityGroup": {"id": "/group"},
+                    "ipConfigurations": [{"properties": {"subnet": {"id": "/subnet"}, "loadBalancerBackendAddressPools": [{"id": "/one"}, {"id": "/two"}]}}]
+                }},
+                {"name": "b", "properties": {"ipConfigurations": [{"properties": {"subnet": {"id": "/subnet"}}}]}}
+            ]}}}
+        }))
+        .unwrap();
+        let found: Vec<(String, String)> = references.linked().into_iter().map(|l| (l.action, l.resource)).collect();
+        let expected = [
+            (role::ASSIGN_IDENTITY, "/identity"),
+            (role::JOIN_BACKEND_POOL, "/one"),
+            (role::JOIN_BACKEND_POOL, "/two"),
+            (role::JOIN_SECURITY_GROUP, "/group"),
+            (role::JOIN_SUBNET, "/subnet"),
+        ];
+        assert_eq!(found, expected.map(|(action, id)| (action.to_owned(), id.to_owned())));
+    }
+}

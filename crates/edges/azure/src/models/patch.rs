@@ -1,0 +1,165 @@
+//! Changed leaves of a scale set. There is no type for the PUT of one that exists.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kiln_types::{RecipeChange, Tags};
+use serde::Serialize;
+
+use super::image_reference::{ImagePatch, ImageReference};
+use crate::arm::{BadResourceId, Scope};
+
+#[derive(Serialize)]
+pub(crate) struct TagPatch {
+    tags: Tags,
+}
+
+impl TagPatch {
+    /// All tags go along: whether a patch of tags merges them or replaces them depends on the provider.
+    pub(crate) fn of(present: &Tags, changes: &Tags) -> Self {
+        let mut tags = present.clone();
+        tags.extend(changes.clone());
+        Self { tags }
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct CapacityPatch {
+    sku: SkuPatch,
+}
+
+#[derive(Serialize)]
+struct SkuPatch {
+    capacity: u32,
+}
+
+impl CapacityPatch {
+    pub(crate) fn to(capacity: u32) -> Self {
+        Self { sku: SkuPatch { capacity } }
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct RecipePatch {
+    properties: PropertiesPatch,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PropertiesPatch {
+    virtual_machine_profile: ProfilePatch,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProfilePatch {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage_profile: Option<StoragePatch>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os_profile: Option<OsPatch>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StoragePatch {
+    image_reference: ImagePatch,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OsPatch {
+    custom_data: String,
+}
+
+impl RecipePatch {
+    pub(crate) fn of(change: &RecipeChange, scope: &Scope) -> Result<Self, BadResourceId> {
+        let image_reference = change.image.as_ref().map(|image| ImageReference::of(image, scope)).transpose()?;
+        Ok(Self {
+            properties: PropertiesPatch {
+                virtual_machine_profile: ProfilePatch {
+                    storage_profile: image_reference.map(|image| StoragePatch { image_reference: image.into() }),
+                    os_profile: change
+                        .custom_data
+                        .as_ref()
+                        .map(|data| OsPatch { custom_data: STANDARD.encode(data.expose()) }),
+                },
+            },
+        })
+    }
+}
+
+/// The instances that an action is for.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InstanceIds<'a> {
+    pub(crate) instance_ids: Vec<&'a str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_types::{ImageSource, MarketplaceImage, SecretText};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_patch_holds_the_changed_leaves_and_nothing_else() {
+        let scope = Scope::new("s", "g").unwrap();
+        let change = RecipeChange { image: None, custom_data: Some(SecretText::new("#cloud-config\n")) };
+        let patch = serde_json::to_value(RecipePatch::of(&change, &scope).unwrap()).unwrap();
+        assert_eq!(
+            patch,
+            json!({"properties": {"virtualMachineProfile": {"osProfile": {"customData": "I2Nsb3VkLWNvbmZpZwo="}}}})
+        );
+        let change = RecipeChange { image: Some(ImageSource::Other("/subscriptions/s/x/y".into())), custom_data: None };
+        let patch = serde_json::to_value(RecipePatch::of(&change, &scope).unwrap()).unwrap();
+        let profile = &patch["properties"]["virtualMachineProfile"];
+        assert_eq!(profile["storageProfile"]["imageReference"]["id"], "/subscriptions/s/x/y");
+        assert!(profile.get("osProfile").is_none());
+    }
+
+    /// What RFC 7396 makes of a patch, leaf by leaf.
+    fn merge(into: &mut Value, patch: &Value) {
+        let Some(patch) = patch.as_object() else {
+            *into = patch.clone();
+            return;
+        };
+        for (name, value) in patch {
+            if value.is_null() {
+                into.as_object_mut().unwrap().remove(name);
+            } else {
+                merge(&mut into[name], value);
+            }
+        }
+    }
+
+    #[test]
+    fn an_image_replaces_another_whether_azure_merges_the_reference_or_replaces_it() {
+        let scope = Scope::new("s", "g").unwrap();
+        let market = ImageSource::Marketplace(MarketplaceImage {
+            publisher: "p".into(),
+            offer: "o".into(),
+            sku: "k".into(),
+            version: "latest".into(),
+        });
+        let names = [
+            (market, json!({"publisher": "p", "offer": "o", "sku": "k", "version": "latest"})),
+            (ImageSource::Other("/subscriptions/s/x".into()), json!({"id": "/subscriptions/s/x"})),
+            (
+                ImageSource::Other("/CommunityGalleries/c/Images/i".into()),
+                json!({"communityGalleryImageId": "/CommunityGalleries/c/Images/i"}),
+            ),
+        ];
+        for (_, before) in &names {
+            for (source, after) in &names {
+                let change = RecipeChange { image: Some(source.clone()), custom_data: None };
+                let patch = serde_json::to_value(RecipePatch::of(&change, &scope).unwrap()).unwrap();
+                let reference = &patch["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"];
+                for start in [before.clone(), json!({})] {
+                    let mut merged = start;
+                    merge(&mut merged, reference);
+                    assert_eq!(&merged, after, "over {before}");
+                }
+            }
+        }
+    }
+}

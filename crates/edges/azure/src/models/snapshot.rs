@@ -1,0 +1,85 @@
+//! A snapshot: as it is read and as it is made.
+
+use kiln_types::{Capture, CaptureRequest, Provisioning, Tags};
+use serde::{Deserialize, Serialize};
+
+use super::or_default;
+
+#[derive(Deserialize)]
+pub(crate) struct Snapshot {
+    name: String,
+    id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    tags: Tags,
+    properties: Properties,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Properties {
+    provisioning_state: Option<String>,
+    time_created: Option<String>,
+    creation_data: Option<Source>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Source {
+    source_resource_id: Option<String>,
+}
+
+impl Snapshot {
+    /// The capture; an error is the field that is missing.
+    pub(crate) fn read(self) -> Result<Capture, &'static str> {
+        Ok(Capture {
+            name: self.name.parse().map_err(|_| "name")?,
+            id: self.id,
+            source: self.properties.creation_data.and_then(|c| c.source_resource_id),
+            provisioning: Provisioning::from_word(self.properties.provisioning_state.as_deref()),
+            created: self.properties.time_created,
+            tags: self.tags,
+        })
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct SnapshotPut<'a> {
+    location: &'a str,
+    tags: &'a Tags,
+    sku: Sku,
+    properties: PutProperties<'a>,
+}
+
+#[derive(Serialize)]
+struct Sku {
+    name: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PutProperties<'a> {
+    creation_data: CreationData<'a>,
+    incremental: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CreationData<'a> {
+    create_option: &'static str,
+    source_resource_id: &'a str,
+}
+
+impl<'a> SnapshotPut<'a> {
+    pub(crate) fn of(request: &'a CaptureRequest) -> Self {
+        Self {
+            location: &request.location,
+            tags: &request.tags,
+            // It lives for the time of one publication, on the cheapest storage.
+            sku: Sku { name: "Standard_LRS" },
+            properties: PutProperties {
+                creation_data: CreationData { create_option: "Copy", source_resource_id: &request.disk },
+                incremental: false,
+            },
+        }
+    }
+}

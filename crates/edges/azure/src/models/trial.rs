@@ -1,0 +1,350 @@
+//! The scale set of a trial: made from what can be read of a pool's model.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kiln_types::{Extension, NO_OP_CUSTOM_DATA, TRIAL_TAG, Tags, Trial};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::extension::ExtensionPut;
+use super::image_reference::ImageReference;
+use super::{Reference, or_default};
+
+/// What a trial takes over from a pool, and nothing else: no load balancer, no public address, no spare capacity, no policy that acts by itself.
+#[derive(Deserialize)]
+pub(crate) struct Template {
+    location: String,
+    #[serde(default, deserialize_with = "or_default")]
+    zones: Vec<String>,
+    sku: Sku,
+    plan: Option<Value>,
+    identity: Option<Identity>,
+    properties: Properties,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Sku {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    capacity: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Identity {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    user_assigned_identities: BTreeMap<String, Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Properties {
+    single_placement_group: Option<bool>,
+    platform_fault_domain_count: Option<u32>,
+    virtual_machine_profile: Profile,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Profile {
+    os_profile: OsProfile,
+    storage_profile: Storage,
+    network_profile: Network,
+    security_profile: Option<Value>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OsProfile {
+    computer_name_prefix: String,
+    admin_username: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    linux_configuration: Option<Value>,
+    #[serde(default, skip_deserializing)]
+    custom_data: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Storage {
+    os_disk: Value,
+    #[serde(default, deserialize_with = "or_default")]
+    data_disks: Vec<Value>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Network {
+    #[serde(default, deserialize_with = "or_default")]
+    network_interface_configurations: Vec<Interface>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Interface {
+    name: String,
+    properties: InterfaceProperties,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InterfaceProperties {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    primary: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enable_accelerated_networking: Option<bool>,
+    #[serde(rename = "enableIPForwarding", skip_serializing_if = "Option::is_none")]
+    enable_ip_forwarding: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network_security_group: Option<Reference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns_settings: Option<Value>,
+    #[serde(default, deserialize_with = "or_default")]
+    ip_configurations: Vec<Address>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Address {
+    name: String,
+    properties: AddressProperties,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AddressProperties {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    primary: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subnet: Option<Reference>,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    application_security_groups: Vec<Reference>,
+    #[serde(rename = "privateIPAddressVersion", skip_serializing_if = "Option::is_none")]
+    private_ip_address_version: Option<String>,
+}
+
+/// The only scale set that is ever put. Its call carries `If-None-Match: *`.
+#[derive(Serialize)]
+pub(crate) struct TrialPut {
+    location: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    zones: Vec<String>,
+    tags: Tags,
+    sku: Sku,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity: Option<Identity>,
+    properties: PutProperties,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PutProperties {
+    orchestration_mode: &'static str,
+    overprovision: bool,
+    upgrade_policy: UpgradePolicy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    single_placement_group: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    platform_fault_domain_count: Option<u32>,
+    virtual_machine_profile: PutProfile,
+}
+
+#[derive(Serialize)]
+struct UpgradePolicy {
+    mode: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PutProfile {
+    os_profile: OsProfile,
+    storage_profile: PutStorage,
+    network_profile: Network,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    security_profile: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extension_profile: Option<PutExtensions>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PutStorage {
+    image_reference: ImageReference,
+    os_disk: Value,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    data_disks: Vec<Value>,
+}
+
+#[derive(Serialize)]
+struct PutExtensions {
+    extensions: Vec<ExtensionPut>,
+}
+
+impl TrialPut {
+    pub(crate) fn of(trial: &Trial, image: ImageReference, template: Template, extensions: &[Extension]) -> Self {
+        let mut tags = trial.tags.clone();
+        tags.insert(TRIAL_TAG.to_owned(), trial.pool.as_str().to_owned());
+        let Properties { single_placement_group, platform_fault_domain_count, virtual_machine_profile: profile } =
+            template.properties;
+        let copied: Vec<ExtensionPut> =
+            extensions.iter().filter(|e| can_be_copied(e)).map(ExtensionPut::copy).collect();
+        Self {
+            location: template.location,
+            zones: template.zones,
+            tags,
+            sku: Sku { capacity: 1, ..template.sku },
+            plan: template.plan,
+            identity: template.identity.map(Identity::bare),
+            properties: PutProperties {
+                orchestration_mode: "Uniform",
+                overprovision: false,
+                upgrade_policy: UpgradePolicy { mode: "Manual" },
+                single_placement_group,
+                platform_fault_domain_count,
+                virtual_machine_profile: PutProfile {
+                    os_profile: OsProfile {
+                        // The pool's own prefix would give the canary the name of the pool's first node, and so its Node object.
+                        computer_name_prefix: trial.name.to_string(),
+                        custom_data: STANDARD.encode(NO_OP_CUSTOM_DATA),
+                        ..profile.os_profile
+                    },
+                    storage_profile: PutStorage {
+                        image_reference: image,
+                        os_disk: profile.storage_profile.os_disk,
+                        data_disks: profile.storage_profile.data_disks,
+                    },
+                    network_profile: profile.network_profile,
+                    security_profile: profile.security_profile,
+                    extension_profile: (!copied.is_empty()).then_some(PutExtensions { extensions: copied }),
+                },
+            },
+        }
+    }
+}
+
+impl Identity {
+    /// What is read of an assigned identity is read-only; its name is what gives it to a machine.
+    fn bare(mut self) -> Self {
+        self.user_assigned_identities.values_mut().for_each(Map::clear);
+        self
+    }
+}
+
+/// A copy must not run the pool's script, nor miss settings that cannot be read.
+fn can_be_copied(extension: &Extension) -> bool {
+    !extension.is_custom_script() && !extension.may_have_hidden_settings
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn extension(name: &str, publisher: &str, kind: &str, hidden: bool) -> Extension {
+        Extension {
+            name: name.into(),
+            publisher: publisher.into(),
+            kind: kind.into(),
+            handler_version: Some("1.0".into()),
+            auto_upgrade_minor: true,
+            settings: Some(r#"{"port":80}"#.into()),
+            may_have_hidden_settings: hidden,
+            ..Extension::default()
+        }
+    }
+
+    fn put() -> Value {
+        let template: Template = serde_json::from_value(json!({
+            "location": "westus2", "zones": ["1"],
+            "sku": {"name": "Standard_D2s_v3", "tier": "Standard", "capacity": 10},
+            "identity": {"type": "UserAssigned", "userAssignedIdentities": {"/subscriptions/s/i": {"principalId": "p", "clientId": "c"}}},
+            "properties": {
+                "upgradePolicy": {"mode": "Automatic"}, "overprovision": true, "singlePlacementGroup": false,
+                "automaticRepairsPolicy": {"enabled": true}, "provisioningState": "Succeeded", "uniqueId": "u",
+                "virtualMachineProfile": {
+                    "osProfile": {"computerNamePrefix": "k8s-pool", "adminUsername": "azureuser", "linuxConfiguration": {"disablePasswordAuthentication": true}},
+                    "storageProfile": {"imageReference": {"id": "/old"}, "osDisk": {"createOption": "FromImage", "osType": "Linux"}, "dataDisks": [{"lun": 0, "createOption": "Empty", "diskSizeGB": 64}]},
+                    "networkProfile": {"networkInterfaceConfigurations": [{"name": "nic", "properties": {
+                        "primary": true, "enableIPForwarding": true, "dnsSettings": {"dnsServers": ["10.0.0.4"]},
+                        "ipConfigurations": [{"name": "ip", "properties": {
+                            "subnet": {"id": "/subnet"}, "applicationSecurityGroups": [{"id": "/asg"}],
+                            "loadBalancerBackendAddressPools": [{"id": "/lb"}],
+                            "publicIPAddressConfiguration": {"name": "public"}
+                        }}]
+                    }}]},
+                    "priority": "Spot"
+                }
+            }
+        }))
+        .unwrap();
+        let trial = Trial {
+            name: kiln_types::TrialName::of_run("r1").unwrap(),
+            pool: "pool".parse().unwrap(),
+            line: kiln_types::LineName { gallery: "g".parse().unwrap(), definition: "d".into() },
+            number: "2026.11.15".parse().unwrap(),
+            tags: Tags::from([("kiln-run".to_owned(), "r1".to_owned())]),
+        };
+        let extensions = [
+            extension("cse", "Microsoft.Azure.Extensions", "CustomScript", false),
+            extension("vault", "Microsoft.Azure.KeyVault", "KeyVaultForLinux", true),
+            extension("health", "Microsoft.ManagedServices", "ApplicationHealthLinux", false),
+        ];
+        serde_json::to_value(TrialPut::of(&trial, ImageReference::by_id("/exact"), template, &extensions)).unwrap()
+    }
+
+    #[test]
+    fn a_trial_is_one_instance_of_the_exact_version_with_nothing_that_carries_traffic() {
+        let put = put();
+        assert_eq!(put["sku"]["capacity"], 1);
+        assert_eq!(put["tags"], json!({"kiln-run": "r1", "kiln-trial-of": "pool"}));
+        let profile = &put["properties"]["virtualMachineProfile"];
+        assert_eq!(profile["storageProfile"]["imageReference"], json!({"id": "/exact"}));
+        assert_eq!(profile["osProfile"]["customData"], "I2Nsb3VkLWNvbmZpZwo=");
+        assert_eq!(profile["osProfile"]["computerNamePrefix"], "kiln-try-r1", "else its node has a name of the pool's");
+        let text = put.to_string();
+        for absent in [
+            "/lb",
+            "public",
+            "Spot",
+            "Automatic",
+            "automaticRepairsPolicy",
+            "uniqueId",
+            "principalId",
+            "provisioningState",
+        ] {
+            assert!(!text.contains(absent), "{absent} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_trial_keeps_what_a_node_needs_to_boot_and_to_reach_its_cluster() {
+        let put = put();
+        let profile = &put["properties"]["virtualMachineProfile"];
+        assert_eq!(profile["storageProfile"]["dataDisks"][0]["diskSizeGB"], 64, "fstab may name it");
+        let interface = &profile["networkProfile"]["networkInterfaceConfigurations"][0]["properties"];
+        assert_eq!(interface["enableIPForwarding"], true);
+        assert_eq!(interface["dnsSettings"]["dnsServers"][0], "10.0.0.4");
+        let address = &interface["ipConfigurations"][0]["properties"];
+        assert_eq!(
+            (&address["subnet"]["id"], &address["applicationSecurityGroups"][0]["id"]),
+            (&json!("/subnet"), &json!("/asg"))
+        );
+    }
+
+    #[test]
+    fn a_trial_runs_no_script_and_no_extension_whose_settings_cannot_be_read() {
+        let put = put();
+        let extensions =
+            put["properties"]["virtualMachineProfile"]["extensionProfile"]["extensions"].as_array().unwrap();
+        let names: Vec<_> = extensions.iter().map(|e| e["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["health"]);
+        assert_eq!(extensions[0]["properties"]["settings"], json!({"port": 80}));
+    }
+}

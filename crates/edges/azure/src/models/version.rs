@@ -1,0 +1,282 @@
+//! An image version: as it is read, made and changed.
+
+use kiln_types::{ImageVersion, Publication, RegionProgress, Storage, Tags, VersionState};
+use serde::{Deserialize, Serialize};
+
+use super::{Reference, or_default};
+
+#[derive(Deserialize)]
+pub(crate) struct Version {
+    pub(crate) name: String,
+    id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    tags: Tags,
+    properties: Properties,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Properties {
+    provisioning_state: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    publishing_profile: Publishing,
+    #[serde(default, deserialize_with = "or_default")]
+    storage_profile: StorageProfile,
+    replication_status: Option<ReplicationStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Publishing {
+    exclude_from_latest: Option<bool>,
+    storage_account_type: Option<String>,
+    published_date: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    target_regions: Vec<TargetRegion>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TargetRegion {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    regional_replica_count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage_account_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encryption: Option<Encryption>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exclude_from_latest: Option<bool>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Encryption {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os_disk_image: Option<DiskEncryption>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DiskEncryption {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_encryption_set_id: Option<String>,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StorageProfile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os_disk_image: Option<OsDiskImage>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct OsDiskImage {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<Reference>,
+}
+
+#[derive(Deserialize)]
+struct ReplicationStatus {
+    #[serde(default, deserialize_with = "or_default")]
+    summary: Vec<RegionStatus>,
+}
+
+#[derive(Deserialize)]
+struct RegionStatus {
+    region: String,
+    state: Option<String>,
+    progress: Option<u8>,
+}
+
+impl Version {
+    /// Whether the list told all: of a finished version every region is finished.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.properties.provisioning_state.as_deref() == Some("Succeeded")
+    }
+
+    /// The version; an error is the field that is missing.
+    pub(crate) fn read(self) -> Result<ImageVersion, &'static str> {
+        let finished = self.is_finished();
+        let p = self.properties;
+        let statuses = p.replication_status.map(|r| r.summary).unwrap_or_default();
+        let plain = |s: &str| s.replace(' ', "").to_ascii_lowercase();
+        let region = |target: &TargetRegion| {
+            let status = statuses.iter().find(|s| plain(&s.region) == plain(&target.name));
+            RegionProgress {
+                region: target.name.clone(),
+                excluded: target.exclude_from_latest.unwrap_or(false),
+                percent: status.and_then(|s| s.progress).or(finished.then_some(100)),
+                complete: status.map_or(finished, |s| s.state.as_deref() == Some("Completed")),
+            }
+        };
+        Ok(ImageVersion {
+            number: self.name.parse().map_err(|_| "name")?,
+            id: self.id,
+            state: match p.provisioning_state.as_deref() {
+                Some("Creating") => VersionState::Creating,
+                Some("Updating") => VersionState::Updating,
+                Some("Deleting") => VersionState::Deleting,
+                Some("Failed") => VersionState::Failed,
+                None | Some("Succeeded") => VersionState::Succeeded,
+                Some(other) => VersionState::Other(other.to_owned()),
+            },
+            excluded: p.publishing_profile.exclude_from_latest.unwrap_or(false),
+            regions: p.publishing_profile.target_regions.iter().map(region).collect(),
+            storage: storage(p.publishing_profile.storage_account_type.as_deref()),
+            tags: self.tags,
+            created: p.publishing_profile.published_date,
+        })
+    }
+
+    /// What takes this version out of `latest`, or puts it in, everywhere. The storage profile goes along, as it was read: the
+    /// specification asks for it. Regions go along only where one of them says something else by itself.
+    pub(crate) fn exclusion(&self, excluded: bool) -> ExclusionPatch {
+        let regions = &self.properties.publishing_profile.target_regions;
+        let differs = regions.iter().any(|r| r.exclude_from_latest.is_some_and(|flag| flag != excluded));
+        let flagged = |region: &TargetRegion| TargetRegion { exclude_from_latest: Some(excluded), ..region.clone() };
+        ExclusionPatch {
+            properties: ExclusionProperties {
+                publishing_profile: ExclusionProfile {
+                    exclude_from_latest: excluded,
+                    target_regions: differs.then(|| regions.iter().map(flagged).collect()),
+                },
+                storage_profile: self.properties.storage_profile.clone(),
+            },
+        }
+    }
+}
+
+fn storage(word: Option<&str>) -> Option<Storage> {
+    match word {
+        Some("Standard_ZRS") => Some(Storage::ZoneRedundant),
+        Some("Standard_LRS") => Some(Storage::Local),
+        Some("Premium_LRS") => Some(Storage::PremiumLocal),
+        _ => None,
+    }
+}
+
+fn storage_word(storage: Storage) -> &'static str {
+    match storage {
+        Storage::ZoneRedundant => "Standard_ZRS",
+        Storage::Local => "Standard_LRS",
+        Storage::PremiumLocal => "Premium_LRS",
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct ExclusionPatch {
+    properties: ExclusionProperties,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExclusionProperties {
+    publishing_profile: ExclusionProfile,
+    storage_profile: StorageProfile,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExclusionProfile {
+    exclude_from_latest: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_regions: Option<Vec<TargetRegion>>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct VersionPut<'a> {
+    location: &'a str,
+    tags: &'a Tags,
+    properties: PutProperties,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PutProperties {
+    publishing_profile: PutProfile,
+    storage_profile: StorageProfile,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PutProfile {
+    replica_count: u32,
+    storage_account_type: &'static str,
+    exclude_from_latest: bool,
+    target_regions: Vec<TargetRegion>,
+}
+
+impl<'a> VersionPut<'a> {
+    pub(crate) fn of(publication: &'a Publication) -> Self {
+        let word = storage_word(publication.storage);
+        let encryption = publication
+            .disk_encryption_set
+            .as_ref()
+            .map(|id| Encryption { os_disk_image: Some(DiskEncryption { disk_encryption_set_id: Some(id.clone()) }) });
+        let region = |name: &String| TargetRegion {
+            name: name.clone(),
+            regional_replica_count: Some(publication.replicas),
+            storage_account_type: Some(word.to_owned()),
+            encryption: encryption.clone(),
+            exclude_from_latest: None,
+        };
+        Self {
+            location: &publication.location,
+            tags: &publication.tags,
+            properties: PutProperties {
+                publishing_profile: PutProfile {
+                    replica_count: publication.replicas,
+                    storage_account_type: word,
+                    exclude_from_latest: publication.excluded,
+                    target_regions: publication.regions.iter().map(region).collect(),
+                },
+                storage_profile: StorageProfile {
+                    os_disk_image: Some(OsDiskImage { source: Some(Reference { id: publication.source.clone() }) }),
+                },
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn version(state: &str, region: &serde_json::Value) -> Version {
+        serde_json::from_value(json!({
+            "name": "2026.11.15", "id": "/x", "tags": null,
+            "properties": {
+                "provisioningState": state,
+                "publishingProfile": {"storageAccountType": "Standard_LRS", "targetRegions": [region]},
+                "storageProfile": {"osDiskImage": {"sizeInGB": 30, "hostCaching": "ReadOnly", "source": {"id": "/snap"}}},
+                "replicationStatus": {"aggregatedState": "InProgress", "summary": [{"region": "West US 2", "state": "Replicating", "progress": 40}]}
+            }
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_version_under_way_says_how_far_each_region_is() {
+        let read = version("Creating", &json!({"name": "westus2"})).read().unwrap();
+        assert_eq!(read.state, VersionState::Creating);
+        assert_eq!((read.regions[0].percent, read.regions[0].complete), (Some(40), false));
+    }
+
+    #[test]
+    fn an_exclusion_changes_one_flag_and_keeps_regions_away_unless_they_contradict() {
+        let plain = serde_json::to_value(version("Succeeded", &json!({"name": "westus2"})).exclusion(true)).unwrap();
+        assert_eq!(
+            plain,
+            json!({"properties": {"publishingProfile": {"excludeFromLatest": true}, "storageProfile": {"osDiskImage": {"source": {"id": "/snap"}}}}})
+        );
+        let region = json!({"name": "westus2", "regionalReplicaCount": 3, "excludeFromLatest": true});
+        let contradicted = serde_json::to_value(version("Succeeded", &region).exclusion(false)).unwrap();
+        assert_eq!(
+            contradicted["properties"]["publishingProfile"]["targetRegions"],
+            json!([{"name": "westus2", "regionalReplicaCount": 3, "excludeFromLatest": false}])
+        );
+    }
+}

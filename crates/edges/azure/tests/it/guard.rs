@@ -1,0 +1,126 @@
+//! What is never on the wire.
+
+use kiln_azure::Error;
+use kiln_types::{Factory, LineName, OperationHandle, RecipeChange, Revision, SecretText, Tags, Trial, TrialName};
+use serde_json::{Value, json};
+
+use crate::script::{Script, azure, on};
+
+fn scale_set(tags: &Value) -> Value {
+    json!({
+        "name": "pool", "location": "westus2", "tags": tags, "etag": "\"1\"",
+        "sku": {"name": "Standard_D2s_v3", "tier": "Standard", "capacity": 3},
+        "properties": {
+            "provisioningState": "Succeeded",
+            "virtualMachineProfile": {
+                "osProfile": {"computerNamePrefix": "pool", "adminUsername": "azureuser"},
+                "storageProfile": {"imageReference": {"id": "/subscriptions/s/x"}, "osDisk": {"createOption": "FromImage"}},
+                "networkProfile": {"networkInterfaceConfigurations": []}
+            }
+        }
+    })
+}
+
+fn trial() -> Trial {
+    Trial {
+        name: TrialName::of_run("r1").unwrap(),
+        pool: "pool".parse().unwrap(),
+        line: LineName { gallery: "SIG_g".parse().unwrap(), definition: "kamino-pool-prototype".into() },
+        number: "2026.11.15".parse().unwrap(),
+        tags: Tags::new(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_put_of_an_existing_scale_set_is_ever_on_the_wire() {
+    let done = || json!({"name": "pool", "properties": {"provisioningState": "Succeeded"}});
+    let script = Script::new([
+        on("PATCH", "/virtualMachineScaleSets/pool").answers(200, &done()),
+        on("GET", "/virtualMachineScaleSets/pool").answers(200, &scale_set(&json!({"owner": "me"}))),
+        on("PATCH", "/virtualMachineScaleSets/pool").answers(200, &done()),
+        on("PATCH", "/virtualMachineScaleSets/pool").answers(200, &done()),
+        on("DELETE", "/virtualMachineScaleSets/pool/extensions/vmssCSE").answers(204, &json!(null)),
+        on("GET", "/virtualMachineScaleSets/pool").answers(200, &scale_set(&json!({}))),
+        on("PUT", "/virtualMachineScaleSets/kiln-try-r1").answers(201, &done()),
+    ]);
+    let azure = azure(&script);
+    let (pool, seen) = ("pool".parse().unwrap(), Revision::new("\"1\""));
+    // Every verb that writes to a scale set.
+    let change = RecipeChange { image: None, custom_data: Some(SecretText::new("x")) };
+    azure.set_recipe(&pool, &change, &seen).await.unwrap();
+    let read = azure.describe_pool(&pool).await.unwrap();
+    azure.tag_pool(&read, &Tags::from([("kiln-run".to_owned(), "r1".to_owned())])).await.unwrap();
+    azure.add_instances(&read, 2).await.unwrap();
+    azure.remove_extension(&pool, "vmssCSE").await.unwrap();
+    azure.try_one(&trial()).await.unwrap();
+    script.done();
+
+    for asked in script.asked() {
+        if asked.method == "PUT" {
+            assert_eq!(asked.if_none_match.as_deref(), Some("*"), "{}", asked.path);
+            assert!(asked.path.ends_with("/kiln-try-r1"));
+        }
+        if asked.method == "PATCH" {
+            assert_eq!(asked.if_match.as_deref(), Some("\"1\""), "{}", asked.path);
+        }
+    }
+    assert_eq!(
+        script.asked()[2].body,
+        json!({"tags": {"owner": "me", "kiln-run": "r1"}}),
+        "tags that were there go along"
+    );
+    assert_eq!(script.asked()[3].body, json!({"sku": {"capacity": 5}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_only_bears_a_trials_name_is_not_deleted() {
+    let script = Script::new([
+        on("GET", "/virtualMachineScaleSets/kiln-try-r1").answers(200, &scale_set(&json!({"owner": "somebody"})))
+    ]);
+    let error = azure(&script).delete_trial(&TrialName::of_run("r1").unwrap()).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    script.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_is_deleted_and_one_that_is_gone_is_deleted_already() {
+    let script = Script::new([
+        on("GET", "/virtualMachineScaleSets/kiln-try-r1").answers(200, &scale_set(&json!({"kiln-trial-of": "pool"}))),
+        on("DELETE", "/virtualMachineScaleSets/kiln-try-r1")
+            .answers(202, &json!(null))
+            .header("location", "https://arm.example/l"),
+        on("GET", "/virtualMachineScaleSets/kiln-try-r1").fails(404, "ResourceNotFound", "none"),
+    ]);
+    let azure = azure(&script);
+    let name = TrialName::of_run("r1").unwrap();
+    azure.delete_trial(&name).await.unwrap();
+    let handle = azure.delete_trial(&name).await.unwrap();
+    azure.settle(&handle).await.unwrap();
+    script.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_token_goes_to_another_host_whatever_an_answer_or_a_stored_handle_says() {
+    let script = Script::default();
+    let stored = r#"{"kind":"write","resource":"/subscriptions/s","api":"compute","operation_url":"https://evil.example/steal"}"#;
+    let error = azure(&script).observe(&OperationHandle::new(stored)).await.unwrap_err();
+    assert!(matches!(error, Error::ForeignUrl { .. }), "{error}");
+    assert!(script.asked().is_empty());
+
+    let page = json!({"value": [], "nextLink": "https://evil.example/next"});
+    let script = Script::new([on("GET", "/virtualMachineScaleSets").answers(200, &page)]);
+    let error = azure(&script).pools().await.unwrap_err();
+    assert!(matches!(error, Error::ForeignUrl { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_in_a_request_is_in_no_error() {
+    let script = Script::new([on("PATCH", "/pool").fails(400, "InvalidParameter", "customData is too long")]);
+    let change = RecipeChange { image: None, custom_data: Some(SecretText::new("hunter2")) };
+    let error =
+        azure(&script).set_recipe(&"pool".parse().unwrap(), &change, &Revision::new("\"1\"")).await.unwrap_err();
+    let shown = format!("{error} {error:?} {change:?}");
+    for secret in ["hunter2", "aHVudGVyMg==", "token-1"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}

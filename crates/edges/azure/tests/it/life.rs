@@ -1,0 +1,234 @@
+//! The whole life of a pool and its image, through the engine's verbs, at Azure's own pace in virtual time.
+
+use std::time::Duration;
+
+use kiln_prototype::{names, node_name};
+use kiln_sim_azure::{Speed, WorldSpec};
+use kiln_types::{
+    Factory, FactoryError, ImageSource, Instance, OperationHandle, OperationState, PowerDown, PowerState, Protection,
+    Provisioning, RecipeChange, SecretText, Storage, Tags, Trial, TrialName, VersionState,
+};
+use tokio::time::Instant;
+
+use crate::embedded::Embedded;
+use crate::stage::{Stage, day};
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_is_read_with_its_recipe_and_its_nodes() {
+    let stage = Stage::new("");
+    let pool = stage.pool().await;
+    assert_eq!((pool.capacity, pool.provisioning.clone()), (10, Provisioning::Succeeded));
+    assert!(pool.revision.is_some());
+    let scripts: Vec<_> =
+        pool.recipe.extensions.iter().filter(|e| e.is_custom_script()).map(|e| e.name.as_str()).collect();
+    assert_eq!((pool.recipe.extensions.len(), scripts), (2, vec!["vmssCSE"]));
+    assert!(matches!(pool.recipe.image, ImageSource::Marketplace(_)));
+
+    let instances = stage.azure.instances(&pool.name).await.unwrap();
+    assert_eq!(instances.len(), 10);
+    for instance in &instances {
+        assert_eq!(node_name::node_of(&pool.name, &instance.id).unwrap(), instance.node_name);
+        assert!(instance.latest_model && instance.revision.is_some() && instance.os_disk.is_some(), "{instance:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_donor_is_held_copied_and_released() {
+    let stage = Stage::new("");
+    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let before = stage.donor().await;
+    let held = azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
+    assert_eq!(held.protection, Protection::FULL);
+    assert_ne!(held.revision, before.revision, "every write changes the revision");
+
+    let began = Instant::now();
+    stage.settle(azure.power_off(&pool, &held.id, PowerDown::KeepHardware).await.unwrap()).await;
+    assert!(began.elapsed() >= Duration::from_secs(183), "{:?}", began.elapsed());
+    assert_eq!(stage.donor().await.power, PowerState::Stopped);
+    let capture = stage.capture().await;
+    assert_eq!(capture.provisioning, Provisioning::Succeeded);
+    assert_eq!(capture.tags[names::BUILT_FROM_TAG], before.node_name);
+    stage.settle(azure.start(&pool, &held.id).await.unwrap()).await;
+
+    let running = stage.donor().await;
+    assert_eq!(running.power, PowerState::Running);
+    let released = azure.set_protection(&pool, &running, before.protection).await.unwrap();
+    assert_eq!((released.protection, released.vm_id), (before.protection, before.vm_id));
+
+    stage.settle(azure.delete_capture(&capture.name).await.unwrap()).await;
+    assert_eq!(azure.find_capture(&capture.name).await.unwrap(), None);
+    stage.settle(azure.delete_capture(&capture.name).await.unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn protection_and_user_data_keep_each_other_and_all_else() {
+    let stage = Stage::new("");
+    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let before = stage.donor().await;
+    let held = azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
+    let fed = azure.set_user_data(&pool, &held, b"first").await.unwrap();
+    assert_eq!(fed.protection, Protection::FULL, "user data keeps the protection");
+    let released = azure.set_protection(&pool, &fed, Protection::NONE).await.unwrap();
+    // Every put compares user data before and after; a last one shows that it was still there to be compared.
+    let fed_again = azure.set_user_data(&pool, &released, b"first").await.unwrap();
+    let rest = |i: &Instance| (i.node_name.clone(), i.vm_id.clone(), i.os_disk.clone(), i.runs.clone(), i.tags.clone());
+    assert_eq!(rest(&fed_again), rest(&before));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_somebody_else_wrote_is_not_put() {
+    let stage = Stage::new("");
+    let pool = stage.world.pool();
+    let old = stage.donor().await;
+    stage.azure.set_protection(&pool, &old, Protection::FULL).await.unwrap();
+    let error = stage.azure.set_user_data(&pool, &old, b"late").await.unwrap_err();
+    assert!(error.precondition(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_is_published_excluded_tried_included_used_and_pruned() {
+    let stage = Stage::new("");
+    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let (region, line) = (stage.world.sim.spec().location.clone(), stage.line());
+    stage.make_line().await;
+    assert_eq!(azure.versions(&line).await.unwrap(), []);
+    let capture = stage.capture().await;
+
+    // Published, watched by a second client that has nothing but the handle's text.
+    let handle = azure.publish(&stage.publication(&capture.id, Storage::ZoneRedundant)).await.unwrap();
+    let stored = serde_json::to_string(&handle).unwrap();
+    let second = stage.world.azure();
+    let handle: OperationHandle = serde_json::from_str(&stored).unwrap();
+    assert!(matches!(second.observe(&handle).await.unwrap(), OperationState::Running(_)));
+    tokio::time::sleep(Duration::from_mins(50)).await;
+    let creating = &second.versions(&line).await.unwrap()[0];
+    assert_eq!(creating.state, VersionState::Creating);
+    assert!(!creating.usable_in(&region));
+    second.settle(&handle).await.unwrap();
+    let made = azure.versions(&line).await.unwrap().remove(0);
+    assert_eq!(
+        (made.state.clone(), made.excluded, made.storage),
+        (VersionState::Succeeded, true, Some(Storage::ZoneRedundant))
+    );
+    assert!(!made.usable_in(&region));
+
+    // Tried: one instance of exactly this version, and no more.
+    let trial = Trial {
+        name: TrialName::of_run("r42").unwrap(),
+        pool: pool.clone(),
+        line: line.clone(),
+        number: day(),
+        tags: Tags::from([("kiln-run".to_owned(), "r42".to_owned())]),
+    };
+    stage.settle(azure.try_one(&trial).await.unwrap()).await;
+    let tried = azure.instances(trial.name.pool()).await.unwrap();
+    assert_eq!(tried.len(), 1);
+    assert_eq!(tried[0].runs, ImageSource::ExactVersion(line.clone(), day()));
+    let nodes: Vec<_> = azure.instances(&pool).await.unwrap().into_iter().map(|i| i.node_name).collect();
+    assert!(!nodes.contains(&tried[0].node_name), "a canary must not take a node's name: {}", tried[0].node_name);
+    let error = azure.try_one(&trial).await.unwrap_err();
+    assert!(error.precondition(), "a trial that exists is not put again: {error}");
+    stage.settle(azure.delete_trial(&trial.name).await.unwrap()).await;
+    assert!(azure.describe_pool(trial.name.pool()).await.unwrap_err().not_found());
+
+    // Included, used, stripped.
+    stage.settle(azure.set_excluded(&line, &day(), false).await.unwrap()).await;
+    assert!(azure.versions(&line).await.unwrap()[0].usable_in(&region));
+    let read = stage.pool().await;
+    let change = RecipeChange {
+        image: Some(ImageSource::Definition(line.clone())),
+        custom_data: Some(SecretText::new("#cloud-config\n")),
+    };
+    stage.settle(azure.set_recipe(&pool, &change, read.revision.as_ref().unwrap()).await.unwrap()).await;
+    let changed = stage.pool().await;
+    assert_eq!(changed.recipe.image, ImageSource::Definition(line.clone()));
+    assert_eq!(changed.recipe.extensions, read.recipe.extensions, "a patch keeps what it does not name");
+    stage.settle(azure.remove_extension(&pool, "vmssCSE").await.unwrap()).await;
+    let stripped = stage.pool().await;
+    assert_eq!(stripped.recipe.extensions.len(), 1);
+
+    // New nodes get the version; the old ones keep what they have.
+    stage.settle(azure.add_instances(&stripped, 1).await.unwrap()).await;
+    let instances = azure.instances(&pool).await.unwrap();
+    let new: Vec<_> = instances.iter().filter(|i| i.runs == ImageSource::ExactVersion(line.clone(), day())).collect();
+    assert_eq!((instances.len(), new.len()), (11, 1));
+    let id = new[0].id.clone();
+    stage.settle(azure.remove_instances(&pool, &[id]).await.unwrap()).await;
+    assert_eq!(azure.instances(&pool).await.unwrap().len(), 10);
+
+    let read = azure.find_line(&line).await.unwrap().unwrap();
+    stage.settle(azure.tag_line(&read, &Tags::from([("kiln-hold".to_owned(), "bad".to_owned())])).await.unwrap()).await;
+    assert_eq!(azure.find_line(&line).await.unwrap().unwrap().tags["kiln-hold"], "bad");
+    stage.settle(azure.delete_version(&line, &day()).await.unwrap()).await;
+    assert_eq!(azure.versions(&line).await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_tag_is_won_by_one_of_two() {
+    let stage = Stage::new("");
+    let read = stage.pool().await;
+    let tag = |run: &str| Tags::from([("kiln-run".to_owned(), run.to_owned())]);
+    stage.settle(stage.azure.tag_pool(&read, &tag("a")).await.unwrap()).await;
+    let error = stage.world.azure().tag_pool(&read, &tag("b")).await.unwrap_err();
+    assert!(error.precondition(), "{error}");
+    let after = stage.pool().await.tags;
+    assert_eq!((after["kiln-run"].as_str(), after.len()), ("a", read.tags.len() + 1), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_region_without_zones_gets_local_copies_after_the_failed_version_is_deleted() {
+    let stage = Stage::new(
+        "faults: [{kind: zrs-not-supported, method: PUT, type: Microsoft.Compute/galleries/images/versions}]",
+    );
+    stage.make_line().await;
+    let capture = stage.capture().await;
+    let mut begun = Vec::new();
+    let publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    let storage = stage
+        .azure
+        .publish_or_fall_back(&publication, |p, handle| begun.push((p.storage, handle.clone())))
+        .await
+        .unwrap();
+    assert_eq!(storage, Storage::Local);
+    assert_eq!(begun.iter().map(|(s, _)| *s).collect::<Vec<_>>(), [Storage::ZoneRedundant, Storage::Local]);
+    assert_eq!(stage.world.count("DELETE", "/versions/2026.11.15"), 1);
+    assert!(
+        stage.world.judge.seen().iter().all(|e| e.status != 409),
+        "the deletion is waited for before the name is used again"
+    );
+    let version = &stage.azure.versions(&stage.line()).await.unwrap()[0];
+    assert_eq!((version.state.clone(), version.storage), (VersionState::Succeeded, Some(Storage::Local)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_in_a_region_that_has_no_zones_ends_with_local_copies_by_itself() {
+    let spec = WorldSpec { location: "westcentralus".into(), ..WorldSpec::default() };
+    let stage = Stage::within(Embedded::new(spec, Speed::Factor(1.0), ""));
+    stage.make_line().await;
+    let capture = stage.capture().await;
+    let publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    assert_eq!(stage.azure.publish_or_fall_back(&publication, |_, _| ()).await.unwrap(), Storage::Local);
+    let versions = stage.azure.versions(&stage.line()).await.unwrap();
+    assert_eq!(versions.iter().map(|v| v.storage).collect::<Vec<_>>(), [Some(Storage::Local)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_is_made_with_the_tags_replicas_and_keys_that_were_asked_for() {
+    let stage = Stage::new("");
+    stage.make_line().await;
+    let capture = stage.capture().await;
+    let keys = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/diskEncryptionSets/d";
+    let mut publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    publication.replicas = 5;
+    publication.disk_encryption_set = Some(keys.to_owned());
+    publication.tags.extend([("cost-center".to_owned(), "42".to_owned()), ("kiln-run".to_owned(), "r1".to_owned())]);
+    stage.settle(stage.azure.publish(&publication).await.unwrap()).await;
+    let seen = stage.world.judge.seen();
+    let put = seen.iter().find(|e| e.method == "PUT" && e.url.contains("/versions/")).unwrap();
+    let body: serde_json::Value = serde_json::from_slice(&put.request_body).unwrap();
+    let region = &body["properties"]["publishingProfile"]["targetRegions"][0];
+    assert_eq!(region["regionalReplicaCount"], 5);
+    assert_eq!(region["encryption"]["osDiskImage"]["diskEncryptionSetId"], keys);
+    let made = stage.azure.versions(&stage.line()).await.unwrap().remove(0);
+    assert_eq!(made.tags, publication.tags);
+}

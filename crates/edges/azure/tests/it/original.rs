@@ -1,0 +1,103 @@
+//! The way back to the recipe that a pool had before the first run.
+
+use kiln_types::{
+    Factory, FactoryError, ImageSource, Instance, LineName, Recipe, RecipeChange, SavedExtension, SecretText, Storage,
+};
+
+use crate::stage::{Stage, day};
+
+const CUSTOM_DATA: &str = "#cloud-config\nruncmd: [join]\n";
+const PROTECTED: &str = r#"{"commandToExecute":"/opt/join.sh --token hunter2"}"#;
+
+/// A pool after a first run: the model names the line, custom data is a no-op and the script extension is gone.
+async fn stripped(stage: &Stage) -> (Recipe, LineName) {
+    let (azure, pool, line) = (&stage.azure, stage.world.pool(), stage.line());
+    let before = stage.pool().await;
+    stage.make_line().await;
+    let capture = stage.capture().await;
+    let publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    stage.settle(azure.publish(&publication).await.unwrap()).await;
+    stage.settle(azure.set_excluded(&line, &day(), false).await.unwrap()).await;
+    let change = RecipeChange {
+        image: Some(ImageSource::Definition(line.clone())),
+        custom_data: Some(SecretText::new("#cloud-config\n")),
+    };
+    stage.settle(azure.set_recipe(&pool, &change, before.revision.as_ref().unwrap()).await.unwrap()).await;
+    stage.settle(azure.remove_extension(&pool, "vmssCSE").await.unwrap()).await;
+    (before.recipe, line)
+}
+
+fn saved(recipe: &Recipe) -> SavedExtension {
+    let extension = recipe.extensions.iter().find(|e| e.is_custom_script()).unwrap().clone();
+    SavedExtension { extension, protected_settings: Some(SecretText::new(PROTECTED)) }
+}
+
+async fn grown(stage: &Stage) -> Instance {
+    let known: Vec<_> = stage.azure.instances(&stage.world.pool()).await.unwrap().into_iter().map(|i| i.id).collect();
+    let pool = stage.pool().await;
+    stage.settle(stage.azure.add_instances(&pool, 1).await.unwrap()).await;
+    let now = stage.azure.instances(&stage.world.pool()).await.unwrap();
+    now.into_iter().find(|i| !known.contains(&i.id)).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_gets_its_marketplace_image_custom_data_and_script_back_by_patches() {
+    let stage = Stage::new("");
+    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let (original, line) = stripped(&stage).await;
+    assert_eq!(grown(&stage).await.runs, ImageSource::ExactVersion(line, day()));
+
+    let saved = saved(&original);
+    stage.settle(azure.put_extension(&pool, &saved).await.unwrap()).await;
+    let read = stage.pool().await;
+    let back = RecipeChange { image: Some(original.image.clone()), custom_data: Some(SecretText::new(CUSTOM_DATA)) };
+    stage.settle(azure.set_recipe(&pool, &back, read.revision.as_ref().unwrap()).await.unwrap()).await;
+
+    let mut restored = stage.pool().await.recipe;
+    restored.extensions.sort_by_key(|e| e.name.clone());
+    let mut expected = original.clone();
+    expected.extensions.sort_by_key(|e| e.name.clone());
+    assert_eq!(restored, expected);
+    assert!(matches!(grown(&stage).await.runs, ImageSource::Marketplace(_)));
+
+    // The image's other name was taken back by name, not left to how Azure merges.
+    let seen = stage.world.judge.seen();
+    let patch = seen.iter().rev().find(|e| e.method == "PATCH" && e.request_body.windows(9).any(|w| w == b"publisher"));
+    let body: serde_json::Value = serde_json::from_slice(&patch.unwrap().request_body).unwrap();
+    let reference = &body["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"];
+    assert_eq!(reference.get("id"), Some(&serde_json::Value::Null));
+    // What was put back is what was saved, and no whole scale set was ever put.
+    let put = seen.iter().find(|e| e.method == "PUT" && e.url.contains("/extensions/vmssCSE")).unwrap();
+    let body: serde_json::Value = serde_json::from_slice(&put.request_body).unwrap();
+    assert_eq!(body["properties"]["protectedSettings"]["commandToExecute"], "/opt/join.sh --token hunter2");
+    assert_eq!(seen.iter().filter(|e| e.method == "PUT" && e.url.contains("virtualMachineScaleSets")).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_is_there_is_not_overwritten() {
+    let stage = Stage::new("");
+    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let before = stage.pool().await;
+    let mut saved = saved(&before.recipe);
+    stage.settle(azure.put_extension(&pool, &saved).await.unwrap()).await;
+    assert_eq!(stage.world.count("PUT", "/extensions/vmssCSE"), 0, "it was there already");
+    assert_eq!(stage.pool().await.revision, before.revision);
+
+    "Microsoft.Azure.Monitor".clone_into(&mut saved.extension.publisher);
+    let error = azure.put_extension(&pool, &saved).await.unwrap_err();
+    assert!(error.precondition() && error.to_string().contains("CustomScript"), "{error}");
+    assert_eq!(stage.world.count("PUT", "/extensions/vmssCSE"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saved_script_prints_no_secret_not_even_when_it_is_refused() {
+    let stage = Stage::new("");
+    let (_, pool) = (&stage.azure, stage.world.pool());
+    let mut saved = saved(&stage.pool().await.recipe);
+    saved.protected_settings = Some(SecretText::new("no json: hunter2"));
+    let error = stage.azure.put_extension(&pool, &saved).await.unwrap_err();
+    for text in [error.to_string(), format!("{error:?}"), format!("{saved:?}")] {
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    assert!(error.to_string().contains("protectedSettings"), "{error}");
+}

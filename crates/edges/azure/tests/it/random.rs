@@ -1,0 +1,233 @@
+//! Random operations through this client, under faults that it hides, keep the world and a model of it alike.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kiln_azure::{Azure, Error};
+use kiln_sim_azure::{Speed, WorldSpec};
+use kiln_types::{
+    CaptureName, CaptureRequest, Factory, InstanceId, OperationHandle, Pool, PowerDown, PowerState, Protection,
+    Provisioning, RecipeChange, SecretText, Tags,
+};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::embedded::Embedded;
+
+/// What the client hides: throttling, a token that is over (twice, and not at once: a second refusal in a row is final), an answer to a
+/// reading that is lost, an operation that is forgotten.
+const HIDDEN_FAULTS: &str = "faults:
+- {kind: throttled-arm, times: 100000, probability: 0.05}
+- {kind: throttled-compute, times: 100000, probability: 0.05}
+- {kind: token-expires, skip: 15}
+- {kind: token-expires, skip: 60}
+- {kind: reset-after-processing, method: GET, times: 100000, probability: 0.05}
+- {kind: status-url-missing, type: operations, times: 100000, probability: 0.05}
+";
+
+#[derive(Debug, Clone)]
+enum Step {
+    Protect(Index, bool),
+    PowerOff(Index, bool),
+    Start(Index),
+    Tag(u8),
+    Grow(u32),
+    Remove(Index),
+    Recipe(u8),
+    Capture(Index, u8),
+    DropCapture(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (any::<Index>(), any::<bool>()).prop_map(|(i, on)| Step::Protect(i, on)),
+        (any::<Index>(), any::<bool>()).prop_map(|(i, away)| Step::PowerOff(i, away)),
+        any::<Index>().prop_map(Step::Start),
+        (0u8..4).prop_map(Step::Tag),
+        (1u32..3).prop_map(Step::Grow),
+        any::<Index>().prop_map(Step::Remove),
+        any::<u8>().prop_map(Step::Recipe),
+        (any::<Index>(), 0u8..3).prop_map(|(i, name)| Step::Capture(i, name)),
+        (0u8..3).prop_map(Step::DropCapture),
+    ]
+}
+
+/// What should be.
+#[derive(Debug)]
+struct Model {
+    instances: BTreeMap<InstanceId, (PowerState, Protection)>,
+    tags: Tags,
+    captures: BTreeSet<CaptureName>,
+}
+
+struct Run {
+    world: Embedded,
+    azure: Azure,
+    model: Model,
+}
+
+impl Run {
+    async fn new(seed: u64) -> Result<Self, Error> {
+        let mut spec = WorldSpec::default();
+        spec.pools[0].capacity = 3;
+        let world = Embedded::seeded(spec, Speed::Factor(1.0), HIDDEN_FAULTS, seed);
+        let azure = world.azure();
+        let read = azure.describe_pool(&world.pool()).await?;
+        let instances = azure.instances(&world.pool()).await?;
+        let model = Model {
+            instances: instances.into_iter().map(|i| (i.id, (i.power, i.protection))).collect(),
+            tags: read.tags,
+            captures: BTreeSet::new(),
+        };
+        Ok(Self { world, azure, model })
+    }
+
+    async fn pool(&self) -> Result<Pool, Error> {
+        self.azure.describe_pool(&self.world.pool()).await
+    }
+
+    fn pick(&self, index: Index) -> Option<InstanceId> {
+        let ids: Vec<_> = self.model.instances.keys().cloned().collect();
+        (!ids.is_empty()).then(|| ids[index.index(ids.len())].clone())
+    }
+
+    /// A write to the pool ends and changes its revision.
+    async fn pool_write(&self, before: &Pool, handle: OperationHandle) -> Result<(), Error> {
+        self.azure.settle(&handle).await?;
+        let after = self.pool().await?;
+        assert_ne!(after.revision, before.revision, "a write left the revision as it was");
+        assert_eq!(after.provisioning, Provisioning::Succeeded);
+        Ok(())
+    }
+
+    async fn take(&mut self, step: &Step) -> Result<(), Error> {
+        let pool = self.world.pool();
+        match step {
+            Step::Protect(index, on) => {
+                let Some(id) = self.pick(*index) else { return Ok(()) };
+                let wanted = if *on { Protection::FULL } else { Protection::NONE };
+                let before = self.azure.describe_instance(&pool, &id).await?;
+                let after = self.azure.set_protection(&pool, &before, wanted).await?;
+                assert_eq!(before.revision != after.revision, before.protection != wanted, "{before:?} {after:?}");
+                self.model.instances.get_mut(&id).unwrap().1 = wanted;
+            }
+            Step::PowerOff(index, away) => {
+                let Some(id) = self.pick(*index) else { return Ok(()) };
+                let how = if *away { PowerDown::Deallocate } else { PowerDown::KeepHardware };
+                let handle = self.azure.power_off(&pool, &id, how).await?;
+                self.azure.settle(&handle).await?;
+                let power = &mut self.model.instances.get_mut(&id).unwrap().0;
+                // What gave its hardware back does not get it again by being turned off.
+                *power = if *away || *power == PowerState::Deallocated {
+                    PowerState::Deallocated
+                } else {
+                    PowerState::Stopped
+                };
+            }
+            Step::Start(index) => {
+                let Some(id) = self.pick(*index) else { return Ok(()) };
+                let handle = self.azure.start(&pool, &id).await?;
+                self.azure.settle(&handle).await?;
+                self.model.instances.get_mut(&id).unwrap().0 = PowerState::Running;
+            }
+            Step::Tag(value) => {
+                let before = self.pool().await?;
+                let change = Tags::from([("kiln-run".to_owned(), format!("r{value}"))]);
+                let handle = self.azure.tag_pool(&before, &change).await?;
+                self.pool_write(&before, handle).await?;
+                self.model.tags.extend(change);
+            }
+            Step::Grow(more) => {
+                let before = self.pool().await?;
+                let handle = self.azure.add_instances(&before, *more).await?;
+                self.pool_write(&before, handle).await?;
+                for instance in self.azure.instances(&pool).await? {
+                    self.model.instances.entry(instance.id).or_insert((PowerState::Running, Protection::NONE));
+                }
+                assert_eq!(self.model.instances.len(), (before.capacity + more) as usize);
+            }
+            Step::Remove(index) => {
+                let Some(id) = self.pick(*index) else { return Ok(()) };
+                let before = self.pool().await?;
+                let handle = self.azure.remove_instances(&pool, std::slice::from_ref(&id)).await?;
+                self.pool_write(&before, handle).await?;
+                self.model.instances.remove(&id);
+            }
+            Step::Recipe(text) => {
+                let before = self.pool().await?;
+                let change = RecipeChange {
+                    image: None,
+                    custom_data: Some(SecretText::new(format!("#cloud-config\n# {text}\n"))),
+                };
+                let handle = self.azure.set_recipe(&pool, &change, before.revision.as_ref().unwrap()).await?;
+                self.pool_write(&before, handle).await?;
+                assert_eq!(self.pool().await?.recipe, before.recipe, "what can be read of the recipe did not change");
+            }
+            Step::Capture(index, name) => {
+                let Some(id) = self.pick(*index) else { return Ok(()) };
+                let name = capture_name(*name);
+                if self.model.captures.contains(&name) {
+                    return Ok(());
+                }
+                let disk = self.azure.describe_instance(&pool, &id).await?.os_disk.unwrap();
+                let location = self.pool().await?.location;
+                let request = CaptureRequest { name: name.clone(), location, disk, tags: Tags::new() };
+                let handle = self.azure.capture_os_disk(&request).await?;
+                self.azure.settle(&handle).await?;
+                self.model.captures.insert(name);
+            }
+            Step::DropCapture(name) => {
+                let name = capture_name(*name);
+                let handle = self.azure.delete_capture(&name).await?;
+                self.azure.settle(&handle).await?;
+                self.model.captures.remove(&name);
+            }
+        }
+        Ok(())
+    }
+
+    /// World and model are alike.
+    async fn compare(&self) -> Result<(), Error> {
+        let read = self.pool().await?;
+        assert_eq!(read.tags, self.model.tags);
+        assert_eq!(read.capacity as usize, self.model.instances.len());
+        let instances = self.azure.instances(&read.name).await?;
+        let seen: BTreeMap<_, _> = instances.iter().map(|i| (i.id.clone(), (i.power, i.protection))).collect();
+        assert_eq!(seen.len(), instances.len(), "an id is there once");
+        assert_eq!(seen, self.model.instances);
+        let machines: BTreeSet<_> = instances.iter().map(|i| i.vm_id.as_str()).collect();
+        let disks: BTreeSet<_> = instances.iter().map(|i| i.os_disk.as_deref()).collect();
+        assert_eq!(
+            (machines.len(), disks.len()),
+            (instances.len(), instances.len()),
+            "each has a machine and a disk of its own"
+        );
+        for name in (0..3).map(capture_name) {
+            let found = self.azure.find_capture(&name).await?.is_some();
+            assert_eq!(found, self.model.captures.contains(&name), "{name}");
+        }
+        Ok(())
+    }
+}
+
+fn capture_name(number: u8) -> CaptureName {
+    format!("snapshot_{number}").parse().unwrap()
+}
+
+proptest! {
+    // A case costs a few hundred requests; twenty-four of them see every pair of steps about once.
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_operations_keep_the_model_end_and_change_the_revision(seed: u64, steps in prop::collection::vec(step(), 1..14)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let outcome: Result<(), Error> = runtime.block_on(async {
+            let mut run = Run::new(seed).await?;
+            for step in &steps {
+                run.take(step).await?;
+                run.compare().await?;
+            }
+            Ok(())
+        });
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! The journal of a pool in a `ConfigMap`: one line of JSON per entry, written only over what was read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kiln_types::PoolName;
+use kube::Api;
+use kube::api::PostParams;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
+
+use crate::call::{Outage, PATIENCE, once};
+use crate::name::{Namespace, Owner, object_name};
+use crate::{Cluster, Error};
+
+/// The server refuses a `ConfigMap` of more than 1 MiB; a run writes some 20 KiB. The rest is for what others annotate.
+const LIMIT: usize = 960 * 1024;
+const KEY: &str = "journal.jsonl";
+/// Who wrote last, and its how many-th write it was: tells a write of ours whose answer was lost from the same bytes by somebody else.
+const WRITER_ANNOTATION: &str = "kiln.dev/written-by";
+
+/// A journal as it was read or written last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Journal<T> {
+    entries: Vec<T>,
+    revision: Option<String>,
+    writes: u64,
+}
+
+impl<T> Journal<T> {
+    /// The entries, oldest first.
+    pub fn entries(&self) -> &[T] {
+        &self.entries
+    }
+}
+
+/// Where the journal of a pool is kept.
+#[derive(Clone)]
+pub struct JournalStore<T> {
+    cluster: Cluster,
+    api: Api<ConfigMap>,
+    name: String,
+    namespace: Namespace,
+    writer: Owner,
+    entry: PhantomData<fn() -> T>,
+}
+
+impl<T: Serialize + DeserializeOwned> JournalStore<T> {
+    /// The journal of a pool, as one run writes it. No two processes may be the same writer.
+    pub fn new(cluster: &Cluster, namespace: &Namespace, pool: &PoolName, writer: Owner) -> Self {
+        Self {
+            cluster: cluster.clone(),
+            api: Api::namespaced(cluster.client.clone(), namespace.as_str()),
+            name: object_name("kiln-journal", pool),
+            namespace: namespace.clone(),
+            writer,
+            entry: PhantomData,
+        }
+    }
+
+    /// Reads the journal; one that does not exist yet is empty.
+    pub async fn load(&self) -> Result<Journal<T>, Error> {
+        let what = format!("read journal `{self}`");
+        let deadline = Instant::now() + PATIENCE;
+        let map = self.cluster.persist(&what, deadline, || self.api.get_opt(&self.name)).await?;
+        let Some(map) = map else { return Ok(Journal { entries: Vec::new(), revision: None, writes: 0 }) };
+        let mut entries = Vec::new();
+        for (index, line) in text(&map).lines().enumerate() {
+            let entry = serde_json::from_str(line).map_err(|source| Error::JournalUnreadable {
+                journal: self.to_string(),
+                line: index + 1,
+                source,
+            })?;
+            entries.push(entry);
+        }
+        Ok(Journal { entries, revision: map.metadata.resource_version, writes: 0 })
+    }
+
+    /// Adds an entry. When it returns, the entry outlives us; when it fails, `journal` is as it was.
+    pub async fn append(&self, journal: &mut Journal<T>, entry: T) -> Result<(), Error> {
+        journal.entries.push(entry);
+        let written = self.write(journal).await;
+        if written.is_err() {
+            journal.entries.pop();
+        }
+        written
+    }
+
+    /// Replaces all entries, to leave out those of finished runs.
+    pub async fn save(&self, journal: &mut Journal<T>, entries: Vec<T>) -> Result<(), Error> {
+        let before = std::mem::replace(&mut journal.entries, entries);
+        let written = self.write(journal).await;
+        if written.is_err() {
+            journal.entries = before;
+        }
+        written
+    }
+
+    async fn write(&self, journal: &mut Journal<T>) -> Result<(), Error> {
+        let what = format!("write journal `{self}`");
+        journal.writes += 1;
+        let map = self.map(journal)?;
+        let deadline = Instant::now() + PATIENCE;
+        let mut outage = Outage::default();
+        let mut failures = 0;
+        let params = PostParams::default();
+        loop {
+            let written = match &journal.revision {
+                None => once(&what, self.api.create(&params, &map)).await,
+                Some(_) => once(&what, self.api.replace(&self.name, &params, &map)).await,
+            };
+            let error = match written {
+                Ok(written) => {
+                    journal.revision = written.metadata.resource_version;
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            // A journal that was removed since it was read is not quietly begun anew.
+            if error.conflict() || (error.not_found() && journal.revision.is_some()) {
+                return self.own(&what, journal, &map).await;
+            }
+            let now = Instant::now();
+            let wait = self.cluster.wait_after(failures, &error);
+            failures += 1;
+            if !outage.passes(&error, now) || now + wait >= deadline {
+                return Err(error);
+            }
+            sleep(wait).await;
+        }
+    }
+
+    /// A conflict after a lost answer may be with our own write.
+    async fn own(&self, what: &str, journal: &mut Journal<T>, map: &ConfigMap) -> Result<(), Error> {
+        let deadline = Instant::now() + PATIENCE;
+        let found = self.cluster.persist(what, deadline, || self.api.get_opt(&self.name)).await?;
+        match found {
+            Some(found) if writer(&found) == writer(map) && text(&found) == text(map) => {
+                journal.revision = found.metadata.resource_version;
+                Ok(())
+            }
+            _ => Err(Error::JournalConflict { journal: self.to_string() }),
+        }
+    }
+
+    fn map(&self, journal: &Journal<T>) -> Result<ConfigMap, Error> {
+        let mut text = String::new();
+        for (index, entry) in journal.entries.iter().enumerate() {
+            let line = serde_json::to_string(entry).map_err(|source| Error::JournalUnreadable {
+                journal: self.to_string(),
+                line: index + 1,
+                source,
+            })?;
+            text.push_str(&line);
+            text.push('\n');
+        }
+        if text.len() > LIMIT {
+            return Err(Error::JournalTooLarge { journal: self.to_string(), size: text.len(), limit: LIMIT });
+        }
+        let base = journal.revision.as_deref().unwrap_or("new");
+        let mark = format!("{} write {} over {base}", self.writer, journal.writes);
+        Ok(ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                resource_version: journal.revision.clone(),
+                labels: Some(BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), "kiln".to_owned())])),
+                annotations: Some(BTreeMap::from([(WRITER_ANNOTATION.to_owned(), mark)])),
+                ..ObjectMeta::default()
+            },
+            data: Some(BTreeMap::from([(KEY.to_owned(), text)])),
+            ..ConfigMap::default()
+        })
+    }
+}
+
+fn text(map: &ConfigMap) -> &str {
+    map.data.as_ref().and_then(|data| data.get(KEY)).map_or("", String::as_str)
+}
+
+fn writer(map: &ConfigMap) -> Option<&String> {
+    map.metadata.annotations.as_ref()?.get(WRITER_ANNOTATION)
+}
+
+impl<T> fmt::Display for JournalStore<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl<T> fmt::Debug for JournalStore<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JournalStore({self})")
+    }
+}

@@ -1,0 +1,71 @@
+//! Names with a grammar, and the names of what kiln keeps in the cluster.
+
+use kiln_types::{PoolName, name};
+
+name! {
+    /// The name of a Node.
+    NodeName, "node name", "1 to 253 of `a-z`, `0-9`, `-` and `.`, each part between dots starting and ending with a letter or digit",
+    |s| (1..=253).contains(&s.len()) && s.split('.').all(is_label)
+}
+
+name! {
+    /// The name of a namespace.
+    Namespace, "namespace", "1 to 63 of `a-z`, `0-9` and `-`, starting and ending with a letter or digit",
+    |s| (1..=63).contains(&s.len()) && is_label(s)
+}
+
+name! {
+    /// Who holds a node or a lease: one run of the operation, by an id that no other run has.
+    Owner, "owner", "1 to 128 letters, digits, `-`, `_`, `.`, `:` or `/`",
+    |s| (1..=128).contains(&s.len()) && s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/".contains(c))
+}
+
+fn is_label(s: &str) -> bool {
+    let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let bytes = s.as_bytes();
+    bytes.first().copied().is_some_and(plain)
+        && bytes.last().copied().is_some_and(plain)
+        && bytes.iter().all(|c| plain(*c) || *c == b'-')
+}
+
+/// The name of what kiln keeps for a pool. Clouds tell pools apart without case, so that lower case loses nothing; a pool whose name holds
+/// what an object's name cannot gets a mark made of its name, so that `a_b` and `a-b` share neither lease nor journal.
+pub(crate) fn object_name(prefix: &str, pool: &PoolName) -> String {
+    let lower = pool.as_str().to_ascii_lowercase();
+    if is_label(&lower) {
+        return format!("{prefix}-{lower}");
+    }
+    let plain: String = lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    format!("{prefix}-{plain}-{:08x}", mark(lower.as_bytes()))
+}
+
+/// FNV-1a: the same in every release of Rust, unlike the standard library's hasher.
+pub(crate) fn mark(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_would_change_the_request_is_refused() {
+        for bad in ["", "a/b", "../x", "Node", "n,spec.nodeName=other", "-n", "n-", "a..b"] {
+            assert!(bad.parse::<NodeName>().is_err(), "{bad}");
+        }
+        assert!("k8s-pool-1-vmss000000".parse::<NodeName>().is_ok());
+        assert!("ip-10-0-0-1.internal".parse::<NodeName>().is_ok());
+    }
+
+    #[test]
+    fn pools_that_differ_only_in_what_an_object_cannot_be_called_have_different_objects() {
+        let object = |pool: &str| object_name("kiln", &pool.parse().unwrap());
+        assert_eq!(object("Pool-1"), "kiln-pool-1");
+        let names = ["a-b", "a_b", "a.b", "a_b_"].map(object);
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+        for name in &names {
+            assert!(name.parse::<NodeName>().is_ok(), "{name} is no object's name");
+        }
+    }
+}

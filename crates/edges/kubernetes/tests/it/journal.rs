@@ -1,0 +1,100 @@
+//! The journal in a `ConfigMap`.
+
+use kiln_kubernetes::{Error, JournalStore};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::fake::{Fake, Fault};
+
+const KEY: &str = "configmaps/kiln-system/kiln-journal-pool-1";
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    step: String,
+}
+
+fn entry(step: &str) -> Entry {
+    Entry { step: step.to_owned() }
+}
+
+fn store(fake: &Fake, writer: &str) -> JournalStore<Entry> {
+    JournalStore::new(
+        &fake.cluster(),
+        &"kiln-system".parse().unwrap(),
+        &"pool-1".parse().unwrap(),
+        writer.parse().unwrap(),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_appended_is_read_back_in_order() {
+    let fake = Fake::new();
+    let a = store(&fake, "a");
+    let mut journal = a.load().await.unwrap();
+    assert!(journal.entries().is_empty());
+    for step in ["hold", "power off", "snap\nshot"] {
+        a.append(&mut journal, entry(step)).await.unwrap();
+    }
+    let read = store(&fake, "b").load().await.unwrap();
+    assert_eq!(read.entries(), [entry("hold"), entry("power off"), entry("snap\nshot")]);
+    assert_eq!(fake.get(KEY).unwrap()["data"]["journal.jsonl"].as_str().unwrap().lines().count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_stops_the_loser_and_keeps_what_the_winner_wrote() {
+    let fake = Fake::new();
+    let (a, b) = (store(&fake, "a"), store(&fake, "b"));
+    let (mut of_a, mut of_b) = (a.load().await.unwrap(), b.load().await.unwrap());
+    a.append(&mut of_a, entry("a")).await.unwrap();
+    // Also when both begin the journal, and with the same bytes.
+    let error = b.append(&mut of_b, entry("a")).await.unwrap_err();
+    assert!(error.to_string().contains("was written by somebody else since it was read; this run stops"), "{error}");
+    assert!(of_b.entries().is_empty());
+    let mut late = b.load().await.unwrap();
+    a.append(&mut of_a, entry("a2")).await.unwrap();
+    assert!(matches!(b.append(&mut late, entry("b")).await, Err(Error::JournalConflict { .. })));
+    assert_eq!(a.load().await.unwrap().entries(), [entry("a"), entry("a2")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_answer_is_lost_is_known_for_our_own() {
+    let fake = Fake::new();
+    let a = store(&fake, "a");
+    let mut journal = a.load().await.unwrap();
+    fake.fault("POST", [Fault::LoseAnswer]);
+    a.append(&mut journal, entry("one")).await.unwrap();
+    fake.fault("PUT", [Fault::Reset, Fault::LoseAnswer, Fault::Reset]);
+    a.append(&mut journal, entry("two")).await.unwrap();
+    assert_eq!(a.load().await.unwrap().entries(), [entry("one"), entry("two")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_somebody_removed_is_not_begun_anew() {
+    let fake = Fake::new();
+    let a = store(&fake, "a");
+    let mut journal = a.load().await.unwrap();
+    a.append(&mut journal, entry("one")).await.unwrap();
+    fake.remove(KEY);
+    assert!(matches!(a.append(&mut journal, entry("two")).await, Err(Error::JournalConflict { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_too_large_for_a_config_map_is_refused_before_it_is_sent_and_can_be_shortened() {
+    let fake = Fake::new();
+    let a = store(&fake, "a");
+    let mut journal = a.load().await.unwrap();
+    a.append(&mut journal, entry("one")).await.unwrap();
+    let error = a.append(&mut journal, entry(&"x".repeat(1_000_000))).await.unwrap_err();
+    assert!(matches!(error, Error::JournalTooLarge { limit: 983_040, .. }), "{error}");
+    assert_eq!(journal.entries(), [entry("one")]);
+    a.save(&mut journal, vec![entry("two")]).await.unwrap();
+    assert_eq!(a.load().await.unwrap().entries(), [entry("two")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_cannot_be_read_is_named_by_its_place() {
+    let fake = Fake::new();
+    fake.put("configmaps", json!({"metadata": {"namespace": "kiln-system", "name": "kiln-journal-pool-1"}, "data": {"journal.jsonl": "{\"step\":\"x\"}\n{broken\n"}}));
+    let error = store(&fake, "a").load().await.unwrap_err();
+    assert!(error.to_string().starts_with("journal `kiln-system/kiln-journal-pool-1`, entry 2: "), "{error}");
+}

@@ -1,0 +1,115 @@
+//! The saved recipe of a pool and what is known of its versions.
+
+use std::collections::BTreeMap;
+
+use kiln_kubernetes::{Error, FactsStore, Kept, OriginalRecipe, OriginalStore};
+use kiln_types::{Extension, ImageSource, MarketplaceImage, SavedExtension, SecretText, VersionNumber};
+use serde_json::json;
+
+use crate::fake::{Fake, Fault};
+
+const SECRET: &str = "secrets/kiln-system/kiln-original-pool-1";
+
+fn originals(fake: &Fake) -> OriginalStore {
+    OriginalStore::new(&fake.cluster(), &"kiln-system".parse().unwrap(), &"pool-1".parse().unwrap())
+}
+
+fn recipe(run: &str) -> OriginalRecipe {
+    let extension = Extension {
+        name: "vmssCSE".to_owned(),
+        publisher: "Microsoft.Azure.Extensions".to_owned(),
+        kind: "CustomScript".to_owned(),
+        ..Extension::default()
+    };
+    let protected_settings = Some(SecretText::new(r#"{"commandToExecute":"join hunter2"}"#));
+    OriginalRecipe {
+        image: ImageSource::Marketplace(MarketplaceImage {
+            publisher: "microsoft-aks".to_owned(),
+            offer: "aks".to_owned(),
+            sku: "aks-ubuntu-1804".to_owned(),
+            version: "2021.01.28".to_owned(),
+        }),
+        extensions: vec![SavedExtension { extension, protected_settings }],
+        custom_data: Some(SecretText::new("#cloud-config\ntoken: hunter2\n")),
+        saved_by: run.parse().unwrap(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_original_recipe_is_saved_once_and_comes_back_whole() {
+    let fake = Fake::new();
+    assert_eq!(originals(&fake).load().await.unwrap(), None);
+    assert_eq!(originals(&fake).save(&recipe("run-1")).await.unwrap(), Kept::Saved);
+    assert_eq!(fake.get(SECRET).unwrap()["immutable"], true);
+    // A later run, which reads a stripped recipe, does not replace it.
+    let stripped = OriginalRecipe { custom_data: None, extensions: Vec::new(), ..recipe("run-2") };
+    assert_eq!(originals(&fake).save(&stripped).await.unwrap(), Kept::WasThere);
+    assert_eq!(originals(&fake).load().await.unwrap(), Some(recipe("run-1")));
+    assert!(fake.asked("PUT").is_empty() && fake.asked("PATCH").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recipe_whose_saving_was_not_answered_is_known_for_saved() {
+    let fake = Fake::new();
+    fake.fault("POST", [Fault::LoseAnswer]);
+    assert_eq!(originals(&fake).save(&recipe("run-1")).await.unwrap(), Kept::Saved);
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_a_recipe_nor_an_error_about_it_prints_a_secret() {
+    let fake = Fake::new();
+    // The bytes are `"hunter2"`: JSON, and no recipe.
+    fake.put("secrets", json!({"metadata": {"namespace": "kiln-system", "name": "kiln-original-pool-1"}, "data": {"original.json": "Imh1bnRlcjIi"}}));
+    let error = originals(&fake).load().await.unwrap_err();
+    assert!(matches!(error, Error::BadSecret { .. }), "{error:?}");
+    for text in [error.to_string(), format!("{error:?}"), format!("{:?}", recipe("run-1"))] {
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}
+
+type Facts = BTreeMap<String, String>;
+
+fn facts(fake: &Fake, pool: &str) -> FactsStore<Facts> {
+    FactsStore::new(&fake.cluster(), &"kiln-system".parse().unwrap(), &pool.parse().unwrap())
+}
+
+fn version(text: &str) -> VersionNumber {
+    text.parse().unwrap()
+}
+
+fn packages(bash: &str) -> Facts {
+    BTreeMap::from([("bash".to_owned(), bash.to_owned())])
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_of_a_version_is_kept_listed_and_forgotten() {
+    let fake = Fake::new();
+    let store = facts(&fake, "Pool_1");
+    assert_eq!(store.get(&version("2026.11.15")).await.unwrap(), None);
+    store.put(&version("2026.11.15"), &packages("5.2")).await.unwrap();
+    store.put(&version("2026.9.30"), &packages("5.1")).await.unwrap();
+    store.put(&version("2026.11.15"), &packages("5.3")).await.unwrap();
+    facts(&fake, "pool-1").put(&version("2026.11.15"), &packages("of another pool")).await.unwrap();
+    let listed = store.list().await.unwrap();
+    let expected = [(version("2026.9.30"), packages("5.1")), (version("2026.11.15"), packages("5.3"))];
+    assert_eq!(listed, expected, "by number, and of this pool alone");
+    store.delete(&version("2026.9.30")).await.unwrap();
+    store.delete(&version("2026.9.30")).await.unwrap();
+    assert_eq!(store.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn facts_whose_writing_was_not_answered_are_written_once() {
+    let fake = Fake::new();
+    fake.fault("POST", [Fault::LoseAnswer]);
+    facts(&fake, "pool-1").put(&version("2026.11.15"), &packages("5.2")).await.unwrap();
+    assert!(fake.asked("PUT").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn facts_that_no_config_map_can_hold_are_refused_before_they_are_sent() {
+    let fake = Fake::new();
+    let error = facts(&fake, "pool-1").put(&version("2026.11.15"), &packages(&"x".repeat(1 << 20))).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert!(fake.asked("POST").is_empty());
+}

@@ -1,0 +1,285 @@
+//! Pods that look into a node or prepare it: what they leave, which is nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kiln_kubernetes::{
+    Error, Inspector, NodeSeen, Owner, PodInspector, RESULT_ANNOTATION, RESULT_KEY, SECRET_RESULT_ANNOTATION,
+    SECRET_RESULT_KEY, SIMULATED_ANNOTATION,
+};
+use serde_json::{Value, json};
+
+use crate::fake::{Asked, Fake, Fault};
+
+const POD: &str = "pods/kiln-system/kiln-inspect-node-1";
+const LOG: &str = "log of pods/kiln-system/kiln-inspect-node-1";
+const MAP: &str = "configmaps/kiln-system/kiln-inspect-node-1";
+const SECRET: &str = "secrets/kiln-system/kiln-inspect-node-1";
+
+fn run() -> Owner {
+    "run-1".parse().unwrap()
+}
+
+fn findings(kernel: &str) -> Value {
+    json!({
+        "hostName": "node-1", "vmId": "v", "osRelease": "Ubuntu", "kernel": kernel, "kubeletVersion": "v1.33.0",
+        "runtimeVersion": "containerd://2", "packages": {"bash": "5"}, "disk": {"sizeBytes": 10, "usedBytes": 3}, "fstab": [],
+        "joinCredential": serde_json::to_value(kiln_node_plan::JoinCredential::StaticClientCertificate { path: "/c".to_owned() }).unwrap(),
+        // sha256 of `abc`.
+        "customData": {"present": true, "size": 3, "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+    })
+}
+
+async fn node(fake: &Fake, annotations: Value) -> NodeSeen {
+    fake.put("nodes", json!({"metadata": {"name": "node-1", "annotations": annotations}, "spec": {}}));
+    fake.cluster().node(&"node-1".parse().unwrap()).await.unwrap()
+}
+
+async fn simulated(fake: &Fake) -> NodeSeen {
+    node(fake, json!({(SIMULATED_ANNOTATION): "true"})).await
+}
+
+fn inspector(fake: &Fake) -> PodInspector {
+    PodInspector::new(&fake.cluster(), &"kiln-system".parse().unwrap(), "kilnd:1").within(Duration::from_mins(1))
+}
+
+/// A kubelet that ends every new pod of ours so, and leaves what it found where the pod says.
+fn play(fake: &Fake, phase: &'static str, secret: Option<&'static str>) {
+    let mut revision = 1000;
+    fake.after(move |objects: &mut BTreeMap<String, Value>, asked: &Asked| {
+        if asked.method != "POST" || !asked.path.contains("/pods") {
+            return;
+        }
+        let (key, pod) = objects.iter_mut().find(|(key, _)| key.starts_with("pods/kiln-system/")).unwrap();
+        assert!(key.contains("node-1"), "{key}");
+        pod["status"] = json!({"phase": phase, "message": "the disk cannot be read"});
+        revision += 1;
+        pod["metadata"]["resourceVersion"] = json!(revision.to_string());
+        let name = |annotation: &str| pod["metadata"]["annotations"][annotation].as_str().map(str::to_owned);
+        let (result, hidden) = (name(RESULT_ANNOTATION), name(SECRET_RESULT_ANNOTATION));
+        let object = |name: &str, data: Value| json!({"metadata": {"name": name, "uid": format!("of-{name}"), "resourceVersion": "1"}, "data": data});
+        if let (Some(result), "Succeeded") = (result, phase) {
+            let text = findings("5.4").to_string();
+            objects.insert(format!("configmaps/kiln-system/{result}"), object(&result, json!({(RESULT_KEY): text})));
+        }
+        if let (Some(hidden), Some(base64)) = (hidden, secret) {
+            objects.insert(format!("secrets/kiln-system/{hidden}"), object(&hidden, json!({(SECRET_RESULT_KEY): base64})));
+        }
+    });
+}
+
+fn nothing_is_left(fake: &Fake) {
+    for key in [POD, MAP, SECRET, "pods/kiln-system/kiln-install-first-boot-node-1"] {
+        assert_eq!(fake.get(key), None, "{key} is left");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_looked_into_by_a_pod_that_is_announced_and_leaves_nothing() {
+    let fake = Fake::new();
+    let node = simulated(&fake).await;
+    // `YWJj` is `abc`.
+    play(&fake, "Succeeded", Some("YWJj"));
+    let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
+    assert_eq!((found.kernel.as_str(), found.disk.used_bytes), ("5.4", 3));
+    assert_eq!(found.custom_data.bytes().unwrap().expose(), b"abc");
+    nothing_is_left(&fake);
+    let (told, made) = (fake.asked("/events"), fake.asked("POST /api/v1/namespaces/kiln-system/pods"));
+    assert!(told[0].at < made[0].at, "the event comes first");
+    assert!(told[0].body["note"].as_str().unwrap().contains("changes nothing"), "{}", told[0].body["note"]);
+    assert_eq!(made[0].body["spec"]["nodeName"], "node-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_data_that_is_not_what_was_spoken_of_is_not_taken() {
+    let fake = Fake::new();
+    let node = simulated(&fake).await;
+    play(&fake, "Succeeded", Some("b3RoZXI="));
+    let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
+    assert!(found.custom_data.present() && found.custom_data.bytes().is_none());
+    nothing_is_left(&fake);
+}
+
+/// A kubelet of a real node: its pod's log holds what kilnd says there, with this closed for who made the pod.
+fn real_kubelet(fake: &Fake, custom_data: Option<&'static [u8]>) {
+    fake.after(move |objects, asked| {
+        if asked.method != "POST" || !asked.path.contains("/pods") {
+            return;
+        }
+        objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
+        let words = asked.body["spec"]["containers"][0]["args"].as_array().unwrap();
+        let key = words.iter().skip_while(|word| **word != "--custom-data-for").nth(1).unwrap().as_str().unwrap();
+        let mut said = json!({"inspection": findings("5.4")});
+        if let Some(bytes) = custom_data {
+            said["sealedCustomData"] = json!(kiln_tls::seal(key, bytes).unwrap());
+        }
+        objects.insert(LOG.to_owned(), json!(format!("kilnd: a word before\n{said}\n")));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_real_node_is_looked_into_by_the_log_of_its_pod_and_custom_data_is_read_by_this_run_alone() {
+    for annotations in [json!({}), json!({(SIMULATED_ANNOTATION): "false"})] {
+        let fake = Fake::new();
+        let node = node(&fake, annotations).await;
+        real_kubelet(&fake, Some(b"abc"));
+        let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
+        assert_eq!((found.kernel.as_str(), found.custom_data.bytes().unwrap().expose()), ("5.4", &b"abc"[..]));
+        let read = &fake.asked("/log")[0];
+        assert!(read.path.contains("container=inspect") && read.path.contains("limitBytes="), "{}", read.path);
+        nothing_is_left(&fake);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_data_of_a_real_node_that_is_missing_or_other_is_not_taken() {
+    for bytes in [None, Some(&b"other"[..])] {
+        let fake = Fake::new();
+        let node = node(&fake, json!({})).await;
+        real_kubelet(&fake, bytes);
+        let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
+        assert!(found.custom_data.present() && found.custom_data.bytes().is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_is_no_answer_to_this_run_is_an_error_and_leaves_nothing() {
+    let key = kiln_tls::Reader::new().unwrap().key();
+    let of_another = json!({"inspection": findings("5.4"), "sealedCustomData": kiln_tls::seal(&key, b"abc").unwrap()});
+    let (of_another, long) = (of_another.to_string(), "x".repeat(5 << 20));
+    let cases = [
+        ("", "its log holds no findings"),
+        ("{\"inspection\":{}}\n", "missing field"),
+        (of_another.as_str(), "not for this reader"),
+        (long.as_str(), "longer than 4 MiB"),
+    ];
+    for (text, words) in cases {
+        let fake = Fake::new();
+        let node = node(&fake, json!({})).await;
+        let said = json!(text);
+        fake.after(move |objects, asked| {
+            if asked.method == "POST" && asked.path.contains("/pods") {
+                objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
+                objects.insert(LOG.to_owned(), said.clone());
+            }
+        });
+        let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
+        assert!(error.to_string().contains(words), "{words}: {error}");
+        nothing_is_left(&fake);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_kilnd_says_when_it_fails_is_said_to_who_asked() {
+    let fake = Fake::new();
+    let node = node(&fake, json!({})).await;
+    fake.after(|objects, asked| {
+        if asked.method == "POST" && asked.path.contains("/pods") {
+            let ended = json!({"exitCode": 1, "reason": "Error", "message": "install: which machine this is cannot be told"});
+            let statuses = json!([{"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": ended}}]);
+            let pod = objects.iter_mut().find(|(key, _)| key.starts_with("pods/")).unwrap().1;
+            pod["status"] = json!({"phase": "Failed", "containerStatuses": statuses});
+        }
+    });
+    let error = inspector(&fake).install_first_boot(&node, &run()).await.unwrap_err();
+    assert!(error.to_string().contains("Error: install: which machine this is cannot be told"), "{error}");
+    nothing_is_left(&fake);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_killed_run_left_is_removed_and_not_taken_for_findings() {
+    let fake = Fake::new();
+    let node = simulated(&fake).await;
+    let meta = json!({"name": "kiln-inspect-node-1", "namespace": "kiln-system"});
+    fake.put("pods", json!({"metadata": meta, "spec": {"nodeName": "node-1"}, "status": {"phase": "Running"}}));
+    fake.put("configmaps", json!({"metadata": meta, "data": {(RESULT_KEY): findings("older").to_string()}}));
+    play(&fake, "Succeeded", None);
+    let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
+    assert_eq!(found.kernel, "5.4");
+    nothing_is_left(&fake);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_fails_or_never_ends_is_named_and_removed() {
+    for (phase, words) in [("Failed", "it failed: the disk cannot be read"), ("Pending", "it has not ended after 60 s")]
+    {
+        let fake = Fake::new();
+        let node = simulated(&fake).await;
+        play(&fake, phase, None);
+        let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
+        assert!(matches!(error, Error::TaskFailed { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(words) && text.contains("kiln-system/kiln-inspect-node-1"), "{text}");
+        nothing_is_left(&fake);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_that_is_dropped_half_way_is_cleaned_up_after() {
+    let fake = Fake::new();
+    let node = simulated(&fake).await;
+    play(&fake, "Running", None);
+    let inspector = inspector(&fake);
+    let dropped = tokio::time::timeout(Duration::from_secs(5), inspector.inspect(&node, &run())).await;
+    assert!(dropped.is_err());
+    assert!(fake.get(POD).is_some());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    nothing_is_left(&fake);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_making_was_not_answered_is_made_anew() {
+    let fake = Fake::new();
+    let node = simulated(&fake).await;
+    fake.fault("POST /api/v1/namespaces/kiln-system/pods", [Fault::LoseAnswer]);
+    play(&fake, "Succeeded", None);
+    inspector(&fake).inspect(&node, &run()).await.unwrap();
+    assert_eq!(fake.asked("POST /api/v1/namespaces/kiln-system/pods").len(), 3, "lost, in its own way, made");
+    nothing_is_left(&fake);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_boot_unit_is_installed_by_a_pod_that_says_so_and_reports_nothing() {
+    let fake = Fake::new();
+    let node = simulated(&fake).await;
+    play(&fake, "Succeeded", None);
+    inspector(&fake).install_first_boot(&node, &run()).await.unwrap();
+    let made = &fake.asked("POST /api/v1/namespaces/kiln-system/pods")[0].body;
+    assert_eq!(made["metadata"]["labels"]["kiln.dev/task"], "install-first-boot");
+    assert!(made["metadata"]["annotations"][RESULT_ANNOTATION].is_null());
+    let told = &fake.asked("/events")[0].body;
+    assert!(told["note"].as_str().unwrap().contains("removes nothing"), "{told}");
+    nothing_is_left(&fake);
+}
+
+#[tokio::test(start_paused = true)]
+async fn findings_that_cannot_be_read_are_an_error_and_leave_nothing() {
+    let fake = Fake::new();
+    let node = simulated(&fake).await;
+    fake.after(|objects, asked| {
+        if asked.method == "POST" && asked.path.contains("/pods") {
+            objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
+            let meta = json!({"name": "kiln-inspect-node-1", "uid": "u", "resourceVersion": "1"});
+            objects.insert(MAP.to_owned(), json!({"metadata": meta, "data": {(RESULT_KEY): "{}"}}));
+        }
+    });
+    let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
+    assert!(matches!(error, Error::BadContent { .. }), "{error}");
+    nothing_is_left(&fake);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_pod_found_is_not_taken_for_what_this_one_did() {
+    let fake = Fake::new();
+    let node = simulated(&fake).await;
+    let meta = json!({"name": "kiln-inspect-node-1", "namespace": "kiln-system"});
+    fake.put("configmaps", json!({"metadata": meta, "data": {(RESULT_KEY): findings("older").to_string()}}));
+    fake.after(|objects, asked| {
+        if asked.method == "POST" && asked.path.contains("/pods") {
+            objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
+        }
+    });
+    let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
+    assert!(error.to_string().contains("it left no `inspection.json`"), "{error}");
+    nothing_is_left(&fake);
+}

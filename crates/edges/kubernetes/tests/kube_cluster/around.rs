@@ -1,0 +1,199 @@
+//! What the operation needs of a cluster around drain, lease and journal, on a real server.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use control_plane::unique;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
+use kiln_kubernetes::{FactsStore, Inspector, Kept, Manager, OriginalRecipe, OriginalStore, PodInspector, RivalKind};
+use kiln_types::{Extension, ImageSource, SavedExtension, SecretText};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::common::pod;
+use crate::kubelet::LogKubelet;
+use crate::real::{Fate, LONG, Real, quiet};
+
+async fn real() -> Real {
+    Real::of(quiet()).await
+}
+
+async fn place(real: &Real, kind: &str) -> String {
+    let namespace = unique(kind);
+    real.namespace(&namespace).await;
+    namespace
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_server_takes_the_pods_of_tasks_and_nothing_of_them_is_left() {
+    let real = real().await;
+    let namespace = place(&real, "task").await;
+    let node = real.cluster.node(&real.simulated_node(&unique("inside")).await).await.unwrap();
+    let inspector = PodInspector::new(&real.cluster, &namespace.parse().unwrap(), "example.invalid/kilnd").within(LONG);
+    let kubelet = real.play_tasks(&namespace);
+    let run = "run-1".parse().unwrap();
+    for _ in 0..2 {
+        let found = inspector.inspect(&node, &run).await.unwrap();
+        assert_eq!((found.kernel.as_str(), found.custom_data.bytes().unwrap().expose()), ("5.4", &b"abc"[..]));
+    }
+    inspector.install_first_boot(&node, &run).await.unwrap();
+    drop(kubelet);
+    let pods = real.pods(&namespace).list(&ListParams::default()).await.unwrap().items;
+    let maps: Api<ConfigMap> = Api::namespaced(real.client.clone(), &namespace);
+    let secrets: Api<Secret> = Api::namespaced(real.client.clone(), &namespace);
+    let kept = |names: Vec<Option<String>>| names.into_iter().flatten().filter(|n| n.starts_with("kiln-")).count();
+    let maps = maps.list(&ListParams::default()).await.unwrap().items.into_iter().map(|o| o.metadata.name).collect();
+    let secrets =
+        secrets.list(&ListParams::default()).await.unwrap().items.into_iter().map(|o| o.metadata.name).collect();
+    assert_eq!((pods.len(), kept(maps), kept(secrets)), (0, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_server_lets_nobody_change_the_original_recipe() {
+    let real = real().await;
+    let namespace = place(&real, "original").await;
+    let store = OriginalStore::new(&real.cluster, &namespace.parse().unwrap(), &"Pool_1".parse().unwrap());
+    let extension = SavedExtension {
+        extension: Extension { name: "cse".to_owned(), ..Extension::default() },
+        protected_settings: Some(SecretText::new(r#"{"a":"b"}"#)),
+    };
+    let recipe = OriginalRecipe {
+        image: ImageSource::Other("/subscriptions/s/x".to_owned()),
+        extensions: vec![extension],
+        custom_data: Some(SecretText::new("#cloud-config\n".repeat(4000))),
+        saved_by: "run-1".parse().unwrap(),
+    };
+    assert_eq!(store.save(&recipe).await.unwrap(), Kept::Saved);
+    let later = OriginalRecipe { custom_data: None, saved_by: "run-2".parse().unwrap(), ..recipe.clone() };
+    assert_eq!(store.save(&later).await.unwrap(), Kept::WasThere);
+    assert_eq!(store.load().await.unwrap(), Some(recipe));
+    let secrets: Api<Secret> = Api::namespaced(real.client.clone(), &namespace);
+    let name = secrets.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
+    let change = Patch::Merge(json!({"data": {"original.json": "e30="}}));
+    let error = secrets.patch(&name, &PatchParams::default(), &change).await.unwrap_err();
+    assert!(error.to_string().contains("immutable"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn facts_of_versions_are_found_by_pool_on_a_real_server() {
+    let real = real().await;
+    let namespace = place(&real, "facts").await;
+    let store = |pool: &str| -> FactsStore<BTreeMap<String, String>> {
+        FactsStore::new(&real.cluster, &namespace.parse().unwrap(), &pool.parse().unwrap())
+    };
+    let packages = |count: usize| (0..count).map(|n| (format!("package-{n}"), "1:2.3-4ubuntu5".to_owned())).collect();
+    for (pool, version, count) in [("a_b", "2026.11.15", 2000), ("a-b", "2026.11.15", 1), ("A_B", "2026.11.05", 3)] {
+        store(pool).put(&version.parse().unwrap(), &packages(count)).await.unwrap();
+    }
+    let listed = store("a_b").list().await.unwrap();
+    let counts: Vec<_> = listed.iter().map(|(version, facts)| (version.as_str(), facts.len())).collect();
+    assert_eq!(counts, [("2026.11.05", 3), ("2026.11.15", 2000)], "clouds tell pools apart without case");
+    // As large as we let them be.
+    let most = BTreeMap::from([("x".to_owned(), "y".repeat(900 * 1024 - 100))]);
+    store("a_b").put(&"2026.11.15".parse().unwrap(), &most).await.unwrap();
+    store("a_b").delete(&"2026.11.15".parse().unwrap()).await.unwrap();
+    assert_eq!(store("a_b").list().await.unwrap().len(), 1);
+    assert_eq!(store("a-b").get(&"2026.11.15".parse().unwrap()).await.unwrap(), Some(packages(1)));
+}
+
+fn job_spec(image: &str) -> Value {
+    let containers = json!([{"name": "c", "image": image}]);
+    json!({"template": {"spec": {"restartPolicy": "Never", "containers": containers}}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kamino_at_work_is_found_in_any_namespace() {
+    let real = real().await;
+    let namespace = place(&real, "kamino").await;
+    let image = "ghcr.io/jackfrancis/kamino/vmss-prototype:v0.0.12";
+    for (name, image, suspend) in [("auto", image, false), ("paused", image, true), ("other", "busybox", false)] {
+        real.create(json!({
+            "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"namespace": namespace, "name": name},
+            "spec": {"schedule": "42 0 * * *", "suspend": suspend, "jobTemplate": {"spec": job_spec(image)}},
+        }))
+        .await;
+    }
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": namespace, "name": "now"}, "spec": job_spec(image)});
+    real.create(job).await;
+    let found = real.cluster.rivals().await.unwrap();
+    let here: Vec<_> = found.iter().filter(|r| r.namespace == namespace).map(|r| (r.kind, r.name.as_str())).collect();
+    assert_eq!(here, [(RivalKind::Job, "now"), (RivalKind::CronJob, "auto")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_nodes_are_listed_with_who_manages_them() {
+    let real = real().await;
+    let (ours, aks) = (unique("ours"), unique("aks"));
+    real.node(&ours).await;
+    let labels = json!({"kubernetes.azure.com/mode": "user", "kubernetes.io/os": "windows"});
+    real.create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": aks, "labels": labels}})).await;
+    let all = real.cluster.all_nodes().await.unwrap();
+    let node = |name: &str| all.iter().find(|node| node.name.as_str() == name).unwrap();
+    assert_eq!((node(&ours).managed_by(), node(&ours).is_windows()), (None, false));
+    assert!(matches!(node(&aks).managed_by(), Some(Manager::Aks { .. })) && node(&aks).is_windows());
+    assert!(node(&ours).created.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_budget_kept_on_a_real_server_is_forced_out_by_uid() {
+    let real = real().await;
+    let namespace = place(&real, "force").await;
+    let node = real.node(&unique("forced")).await;
+    real.pod(pod("replicated", &namespace, "kept", node.as_str()), "Running").await;
+    real.budget_of_none(&namespace, "none", "kept").await;
+    let options = DrainOptions::new(Flags::default(), Duration::from_secs(2));
+    let error = real.cluster.drain(&node, &options, &mut |_| {}).await.unwrap_err();
+    let DrainError::Left { pods, .. } = error else { panic!("{error}") };
+    let gone = real.cluster.force_out(&node, &pods, LONG, &mut |_| {}).await.unwrap();
+    assert_eq!((gone.len(), real.fate(&namespace, "kept").await), (1, Fate::Gone));
+    // A pod of the same name that came since.
+    real.pod(pod("replicated", &namespace, "kept", node.as_str()), "Running").await;
+    assert_eq!(real.cluster.force_out(&node, &pods, LONG, &mut |_| {}).await.unwrap(), []);
+    assert_eq!(real.fate(&namespace, "kept").await, Fate::Untouched);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_server_fetches_what_a_pod_found_from_the_kubelet_of_its_node() {
+    let real = real().await;
+    let namespace = place(&real, "logged").await;
+    let name = real.node(&unique("plain")).await;
+    let kubelet = LogKubelet::start(&real, &name, &namespace).await;
+    let node = real.cluster.node(&name).await.unwrap();
+    let inspector = PodInspector::new(&real.cluster, &namespace.parse().unwrap(), "example.invalid/kiln").within(LONG);
+    let found = inspector.inspect(&node, &"run-1".parse().unwrap()).await.unwrap();
+    assert_eq!((found.kernel.as_str(), found.custom_data.bytes().unwrap().expose()), ("5.4", &b"abc"[..]));
+    inspector.install_first_boot(&node, &"run-1".parse().unwrap()).await.unwrap();
+    drop(kubelet);
+    assert!(real.pods(&namespace).list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_tasks_are_taken_where_privileged_ones_are_and_a_stricter_namespace_says_why_not() {
+    let real = real().await;
+    for (level, taken) in [("privileged", true), ("baseline", false), ("restricted", false)] {
+        let namespace = unique(level);
+        let labels = json!({"pod-security.kubernetes.io/enforce": level});
+        let metadata = json!({"name": namespace, "labels": labels});
+        real.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await;
+        let name = real.node(&unique("secured")).await;
+        let kubelet = LogKubelet::start(&real, &name, &namespace).await;
+        let node = real.cluster.node(&name).await.unwrap();
+        let inspector =
+            PodInspector::new(&real.cluster, &namespace.parse().unwrap(), "example.invalid/kiln").within(LONG);
+        for result in [
+            inspector.inspect(&node, &"run-1".parse().unwrap()).await.map(drop),
+            inspector.install_first_boot(&node, &"run-1".parse().unwrap()).await,
+        ] {
+            match result {
+                Ok(()) => assert!(taken, "{level}"),
+                Err(error) => {
+                    assert!(!taken, "{level}: {error}");
+                    assert!(error.to_string().contains("hostPath"), "{error}");
+                }
+            }
+        }
+        drop(kubelet);
+    }
+}

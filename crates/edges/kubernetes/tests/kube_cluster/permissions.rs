@@ -1,0 +1,241 @@
+//! Each permission is needed, and they suffice.
+
+use std::time::Duration;
+
+use control_plane::{ControlPlane, Identity, unique};
+use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
+use kiln_kubernetes::rbac::{PERMISSIONS, Permission, Scope};
+use kiln_kubernetes::{
+    Cluster, Error, EventKind, FactsStore, HoldWhat, Inspector, JournalStore, Namespace, NodeEvent, NodeName,
+    OriginalRecipe, OriginalStore, PodInspector, PoolLease, ReadyWhen,
+};
+use kiln_types::{ImageSource, PoolName};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::common::pod;
+use crate::kubelet::LogKubelet;
+use crate::real::{LONG, Real, cluster, config, quiet};
+
+/// What one user does, on objects of its own.
+struct User {
+    name: String,
+    namespace: Namespace,
+    cluster: Cluster,
+    real: Real,
+}
+
+impl User {
+    /// Somebody with all permissions but one.
+    async fn without(plane: &'static ControlPlane, real: &Real, dropped: Option<&Permission>) -> Self {
+        let name = unique("user");
+        real.namespace(&name).await;
+        for (scope, prefix) in [(Scope::Cluster, "Cluster"), (Scope::Namespace, "")] {
+            let kept = PERMISSIONS.iter().filter(|p| p.scope == scope && Some(*p) != dropped);
+            let rules: Vec<Value> =
+                kept.map(|p| json!({"apiGroups": [p.group], "resources": [p.resource], "verbs": [p.verb]})).collect();
+            let mut metadata = json!({"name": name});
+            if scope == Scope::Namespace {
+                metadata["namespace"] = json!(name);
+            }
+            let api = "rbac.authorization.k8s.io/v1";
+            real.create(
+                json!({"apiVersion": api, "kind": format!("{prefix}Role"), "metadata": metadata, "rules": rules}),
+            )
+            .await;
+            let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": format!("{prefix}Role"), "name": name});
+            let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name});
+            let kind = format!("{prefix}RoleBinding");
+            real.create(
+                json!({"apiVersion": api, "kind": kind, "metadata": metadata, "roleRef": role, "subjects": [subject]}),
+            )
+            .await;
+        }
+        let kubeconfig = plane.kubeconfig_for(&Identity::user(&name)).unwrap();
+        let cluster = cluster(config(&kubeconfig).await);
+        let user = Self { namespace: name.parse().unwrap(), name, cluster, real: real.clone() };
+        user.until_the_roles_are_known(dropped).await;
+        user
+    }
+
+    /// The server reads roles a moment after they are written: waits until the user may do something in both places.
+    async fn until_the_roles_are_known(&self, dropped: Option<&Permission>) {
+        let cluster_wide = async || match dropped {
+            Some(p) if (p.resource, p.verb) == ("nodes", "list") => self.node_read().await,
+            _ => self.found().await,
+        };
+        let in_namespace = async || match dropped {
+            Some(p) if p.resource == "leases" => self.journal().load().await.map(drop),
+            _ => self.lease("probe").try_take().await.map(drop),
+        };
+        for _ in 0..600 {
+            let refused = |done: Result<(), Error>| done.is_err_and(|error| error.permission());
+            if !refused(cluster_wide().await) && !refused(in_namespace().await) {
+                return;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the server did not learn the roles of {}", self.name);
+    }
+
+    async fn found(&self) -> Result<(), Error> {
+        self.cluster.nodes_of(&"pool".parse().unwrap()).await.map(drop)
+    }
+
+    async fn node_read(&self) -> Result<(), Error> {
+        let node = self.real.node(&self.name).await;
+        self.cluster.node(&node).await.map(drop)
+    }
+
+    async fn node(&self, kind: &str) -> NodeName {
+        self.real.node(&format!("{}-{kind}", self.name)).await
+    }
+
+    fn lease(&self, pool: &str) -> PoolLease {
+        let holder = self.name.parse().unwrap();
+        PoolLease::new(&self.cluster, &self.namespace, &pool.parse().unwrap(), holder, Duration::from_secs(30))
+    }
+
+    fn journal(&self) -> JournalStore<String> {
+        let pool: PoolName = "pool".parse().unwrap();
+        JournalStore::new(&self.cluster, &self.namespace, &pool, self.name.parse().unwrap())
+    }
+
+    fn originals(&self) -> OriginalStore {
+        OriginalStore::new(&self.cluster, &self.namespace, &"pool".parse().unwrap())
+    }
+
+    fn facts(&self) -> FactsStore<String> {
+        FactsStore::new(&self.cluster, &self.namespace, &"pool".parse().unwrap())
+    }
+
+    /// Looks into a node whose kubelet leaves custom data too.
+    async fn inspect(&self) -> Result<(), Error> {
+        let name = self.real.simulated_node(&format!("{}-inspected", self.name)).await;
+        let node = self.real.cluster.node(&name).await.unwrap();
+        let kubelet = self.real.play_tasks(&self.name);
+        let inspector = PodInspector::new(&self.cluster, &self.namespace, "example.invalid/kilnd").within(LONG);
+        let found = inspector.inspect(&node, &self.name.parse().unwrap()).await;
+        drop(kubelet);
+        found.map(drop)
+    }
+
+    /// Looks into a node whose kubelet has a log.
+    async fn read_log(&self) -> Result<(), Error> {
+        let name = self.node("logged").await;
+        let kubelet = LogKubelet::start(&self.real, &name, &self.name).await;
+        let node = self.real.cluster.node(&name).await.unwrap();
+        let inspector = PodInspector::new(&self.cluster, &self.namespace, "example.invalid/kiln").within(LONG);
+        let found = inspector.inspect(&node, &self.name.parse().unwrap()).await;
+        drop(kubelet);
+        found.map(drop)
+    }
+
+    /// Drains a node with one pod of a class.
+    async fn drain(&self, kind: &str, class: &str, flags: Flags) -> Result<(), Error> {
+        let node = self.node(kind).await;
+        self.real.pod(pod(class, &self.name, kind, node.as_str()), "Running").await;
+        let kubelet = self.real.play_kubelet(&self.name);
+        let drained = self.cluster.drain(&node, &DrainOptions::new(flags, LONG), &mut |_| {}).await;
+        drop(kubelet);
+        match drained {
+            Ok(_) => Ok(()),
+            Err(DrainError::Cluster(error)) => Err(error),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Does what a permission is needed for.
+    async fn do_what_needs(&self, permission: &Permission) -> Result<(), Error> {
+        let owner = self.name.parse().unwrap();
+        let force = Flags { force: true, ..Flags::default() };
+        match (permission.resource, permission.verb) {
+            ("nodes", "get") => self.node_read().await,
+            ("nodes", "list") => self.found().await,
+            ("nodes", "watch") => {
+                let node = self.node("never-ready").await;
+                let ready = self.cluster.wait_ready(&node, &ReadyWhen::Now, Duration::from_secs(2)).await;
+                // That nobody said that the node is ready is not the permission's fault.
+                ready
+                    .map(drop)
+                    .or_else(|error| if matches!(error, Error::NotReady { .. }) { Ok(()) } else { Err(error) })
+            }
+            ("nodes", "patch") => {
+                let node = self.node("held").await;
+                self.cluster.hold(&node, &owner, HoldWhat::ALL).await?;
+                self.cluster.release(&node, &owner, HoldWhat::ALL).await
+            }
+            ("pods", "list") => self.drain("listed", "replicated", force).await,
+            ("pods/eviction", "create") => self.drain("evicted", "replicated", force).await,
+            ("pods", "delete") => self.drain("deleted", "replicated", Flags { disable_eviction: true, ..force }).await,
+            ("daemonsets", "get") => self.drain("orphan", "DaemonSet that is gone", force).await,
+            ("events", "create") => {
+                let node = self.cluster.node(&self.node("told").await).await?;
+                let event = NodeEvent {
+                    kind: EventKind::Normal,
+                    action: "Drain",
+                    reason: "Drained",
+                    note: "all pods left".to_owned(),
+                };
+                self.cluster.tell(&node, &owner, &event).await
+            }
+            ("leases", "get" | "create") => self.lease("fresh").try_take().await.map(drop),
+            ("leases", "update") => {
+                let lease = self.lease("again");
+                lease.try_take().await?;
+                lease.renew().await?;
+                lease.give_up().await
+            }
+            ("cronjobs" | "jobs", "list") => self.cluster.rivals().await.map(drop),
+            ("configmaps", "list") => self.facts().list().await.map(drop),
+            ("configmaps", "delete") => self.facts().delete(&"2026.11.15".parse().unwrap()).await,
+            ("pods", "get" | "create") | ("secrets", "delete") => self.inspect().await,
+            ("pods/log", "get") => self.read_log().await,
+            ("secrets", "get") => self.originals().load().await.map(drop),
+            ("secrets", "create") => {
+                let image = ImageSource::Other("/subscriptions/s/x".to_owned());
+                let (extensions, custom_data) = (Vec::new(), None);
+                let recipe = OriginalRecipe { image, extensions, custom_data, saved_by: owner };
+                self.originals().save(&recipe).await.map(drop)
+            }
+            ("configmaps", "get") => self.journal().load().await.map(drop),
+            ("configmaps", "create") => {
+                let mut journal = self.journal().load().await?;
+                self.journal().append(&mut journal, "first".to_owned()).await
+            }
+            ("configmaps", "update") => {
+                let mut journal = self.journal().load().await?;
+                self.journal().append(&mut journal, "one".to_owned()).await?;
+                self.journal().append(&mut journal, "two".to_owned()).await
+            }
+            other => panic!("nothing is done that needs {other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_any_single_permission_what_needs_it_fails_and_says_so() {
+    let plane = quiet();
+    let real = Real::of(plane).await;
+    for permission in &PERMISSIONS {
+        let user = User::without(plane, &real, Some(permission)).await;
+        let error = user.do_what_needs(permission).await.expect_err(permission.needed_to);
+        let text = error.to_string();
+        assert!(error.permission(), "{}: {text}", permission.needed_to);
+        let words = format!("cannot {} resource \"{}\"", permission.verb, permission.resource);
+        assert!(text.contains(&words), "{}: `{text}` does not say `{words}`", permission.needed_to);
+        let answers = user.cluster.access(&user.namespace, &PERMISSIONS).await.unwrap();
+        let missing: Vec<_> = answers.iter().filter(|row| !row.allowed).map(|row| row.permission).collect();
+        assert_eq!(missing, [*permission], "the server says beforehand what is missing");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_all_permissions_everything_works() {
+    let plane = quiet();
+    let real = Real::of(plane).await;
+    let user = User::without(plane, &real, None).await;
+    for permission in &PERMISSIONS {
+        user.do_what_needs(permission).await.unwrap_or_else(|error| panic!("{}: {error}", permission.needed_to));
+    }
+}

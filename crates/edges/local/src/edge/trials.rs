@@ -1,0 +1,64 @@
+//! Throw-away pools of one machine.
+
+use std::collections::BTreeSet;
+
+use kiln_types::{ImageSource, NO_OP_CUSTOM_DATA, SecretText, TRIAL_TAG, Trial, TrialName};
+
+use super::{Local, Shelf};
+use crate::error::Error;
+use crate::power::Power;
+use crate::records::{Kept, PoolRecord};
+
+impl<P: Power> Local<P> {
+    pub(super) async fn make_trial(&self, trial: &Trial) -> Result<(), Error> {
+        let wanted = trial.clone();
+        self.held(move |_, held| {
+            let name = wanted.name.pool();
+            let image = ImageSource::ExactVersion(wanted.line.clone(), wanted.number.clone());
+            if let Some(found) = held.find::<PoolRecord>(name.as_str())? {
+                let tried = found.tags.get(TRIAL_TAG).is_some_and(|of| of == wanted.pool.as_str());
+                if tried && found.image == image && !found.deleting {
+                    return Ok(());
+                }
+                let found = if found.deleting { "it is being deleted" } else { "it is not this trial" };
+                return Err(Error::InTheWay { noun: "pool", name: name.to_string(), found: found.to_owned() });
+            }
+            let tried: PoolRecord = held.get(wanted.pool.as_str())?;
+            Shelf::resolve(held, &image)?;
+            let mut tags = wanted.tags.clone();
+            tags.insert(TRIAL_TAG.to_owned(), wanted.pool.to_string());
+            held.put(&PoolRecord {
+                name: name.clone(),
+                revision: 1,
+                size: tried.size,
+                next: 1,
+                members: BTreeSet::from([0]),
+                model: 1,
+                image,
+                // As the pool's recipe will be: what the image itself must bring is what is tried.
+                custom_data: Some(Kept(SecretText::new(NO_OP_CUSTOM_DATA))),
+                tags,
+                deleting: false,
+            })
+        })
+        .await?;
+        self.tend(trial.name.pool()).await
+    }
+
+    /// The name alone does not make a trial: somebody may have given it to a pool.
+    pub(super) async fn drop_trial(&self, trial: &TrialName) -> Result<(), Error> {
+        let name = trial.pool().clone();
+        self.held(move |_, held| {
+            let Some(mut pool) = held.find::<PoolRecord>(name.as_str())? else { return Ok(()) };
+            if !pool.tags.contains_key(TRIAL_TAG) {
+                return Err(Error::NoTrial { pool: name.to_string() });
+            }
+            pool.deleting = true;
+            pool.members.clear();
+            pool.revision += 1;
+            held.put(&pool)
+        })
+        .await?;
+        self.tend(trial.pool()).await
+    }
+}

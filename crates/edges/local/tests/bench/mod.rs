@@ -1,0 +1,142 @@
+//! A pool whose machines are switched on and off in memory; what they write is written by the test.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use kiln_local::{Body, DiskPath, Kind, Local, LocalOptions, MachineKey, PoolSpec, Power, PowerError, QemuImg, Store};
+use kiln_types::{
+    Architecture, CaptureRequest, Factory, Gallery, Generation, ImageLine, ImageSource, InstanceId, LineIdentity,
+    LineName, PoolName, PowerDown, Publication, RecipeChange, SecurityType, Storage, Tags,
+};
+
+/// On or off; what machines write is written by the test.
+#[derive(Debug, Default)]
+struct Switch(Mutex<BTreeSet<MachineKey>>);
+
+impl Power for Switch {
+    async fn switch_on(&self, body: &Body) -> Result<(), PowerError> {
+        self.0.lock().unwrap().insert(body.name.clone());
+        Ok(())
+    }
+
+    async fn switch_off(&self, name: &MachineKey, _: PowerDown) -> Result<(), PowerError> {
+        self.0.lock().unwrap().remove(name);
+        Ok(())
+    }
+
+    async fn is_on(&self, name: &MachineKey) -> Result<bool, PowerError> {
+        Ok(self.0.lock().unwrap().contains(name))
+    }
+}
+
+pub(crate) struct Bench {
+    pub(crate) folder: tempfile::TempDir,
+    local: Local<Switch>,
+}
+
+impl Bench {
+    /// A pool of two on a base, which is made in a folder.
+    pub(crate) async fn new(kind: Kind, qemu_img: QemuImg, base: impl FnOnce(&Path) -> PathBuf) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let next = AtomicU64::new(0);
+        let new_id = move || format!("00000000-0000-4000-8000-{:012x}", next.fetch_add(1, Ordering::Relaxed));
+        let clock = || "2026-11-15T12:00:00Z".parse().unwrap();
+        let options = LocalOptions { clock: Arc::new(clock), new_id: Arc::new(new_id), qemu_img };
+        let store = Store::create(&folder.path().join("state")).unwrap();
+        let local = Local::new(store, Arc::default(), options);
+        local.import_image("debian", kind, &base(folder.path())).await.unwrap();
+        let spec = PoolSpec {
+            name: pool(),
+            image: "/local/images/debian".into(),
+            capacity: 2,
+            size: "1x512".parse().unwrap(),
+            custom_data: None,
+            tags: Tags::new(),
+        };
+        local.create_pool(&spec).await.unwrap();
+        Self { folder, local }
+    }
+
+    pub(crate) async fn disk(&self, machine: &str) -> DiskPath {
+        self.local.body(&machine.parse().unwrap()).await.unwrap().disk
+    }
+
+    pub(crate) async fn forget(&self, capture: &str) {
+        self.local.delete_capture(&capture.parse().unwrap()).await.unwrap();
+    }
+
+    /// How many layers are below what a machine writes.
+    pub(crate) async fn below(&self, machine: &str) -> usize {
+        let shown = self.local.machines().await.unwrap();
+        shown.iter().find(|shown| shown.name.as_str() == machine).unwrap().layers
+    }
+
+    /// Copies the disk of a machine, which is off for it.
+    pub(crate) async fn capture(&self, machine: &str, name: &str) {
+        let key: MachineKey = machine.parse().unwrap();
+        let (pool, instance) = key.instance().unwrap();
+        let (pool, instance): (PoolName, InstanceId) = (pool.parse().unwrap(), instance.parse().unwrap());
+        self.local.power_off(&pool, &instance, PowerDown::KeepHardware).await.unwrap();
+        let request = CaptureRequest {
+            name: name.parse().unwrap(),
+            location: "local".into(),
+            disk: format!("/local/disks/{machine}"),
+            tags: Tags::new(),
+        };
+        self.local.capture_os_disk(&request).await.unwrap();
+        self.local.start(&pool, &instance).await.unwrap();
+    }
+
+    /// How many layers there are in all.
+    pub(crate) fn layers(&self) -> usize {
+        fs::read_dir(self.folder.path().join("state/layers")).unwrap().count()
+    }
+
+    /// Adds an instance that is made from a capture, which goes.
+    pub(crate) async fn clone_of(&self, capture: &str, number: &str) {
+        let local = &self.local;
+        let gallery = Gallery { name: line().gallery, location: "local".into(), description: String::new() };
+        local.create_gallery(&gallery).await.unwrap();
+        let definition = ImageLine {
+            name: line(),
+            location: "local".into(),
+            generation: Generation::V2,
+            architecture: Architecture::X64,
+            security_type: SecurityType::Standard,
+            identity: LineIdentity { publisher: "kiln".into(), offer: "o".into(), sku: "s".into() },
+            plan: None,
+            tags: Tags::new(),
+        };
+        local.create_line(&definition).await.unwrap();
+        let publication = Publication {
+            line: line(),
+            number: number.parse().unwrap(),
+            location: "local".into(),
+            source: format!("/local/captures/{capture}"),
+            regions: vec!["local".into()],
+            replicas: 1,
+            storage: Storage::Local,
+            excluded: false,
+            disk_encryption_set: None,
+            tags: Tags::new(),
+        };
+        local.publish(&publication).await.unwrap();
+        self.forget(capture).await;
+        let revision = local.describe_pool(&pool()).await.unwrap().revision.unwrap();
+        let change = RecipeChange { image: Some(ImageSource::Definition(line())), custom_data: None };
+        local.set_recipe(&pool(), &change, &revision).await.unwrap();
+        let read = local.describe_pool(&pool()).await.unwrap();
+        local.add_instances(&read, 1).await.unwrap();
+    }
+}
+
+fn pool() -> PoolName {
+    "workers".parse().unwrap()
+}
+
+fn line() -> LineName {
+    LineName { gallery: "SIG_local".parse().unwrap(), definition: "workers-image".into() }
+}

@@ -1,0 +1,170 @@
+//! Whole runs, and runs that die.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use kiln_engine::{
+    BackRequest, Ending, News, RefreshRequest, Report, Silent, Watcher, refresh, resume, rollback, update,
+};
+use kiln_local::ids;
+use kiln_prototype::back::To;
+use kiln_prototype::names;
+use kiln_types::{Factory, ImageSource, PowerState, Protection, Provisioning};
+use tokio::sync::Notify;
+
+use crate::world::{FIRST_BOOT, World, node, pool, request};
+
+/// Everything that a run may leave behind.
+#[derive(Debug, PartialEq)]
+struct Left {
+    image: ImageSource,
+    capacity: u32,
+    versions: Vec<(String, bool)>,
+    instances: Vec<(String, PowerState, Provisioning, Protection)>,
+    cordoned: Vec<String>,
+    pools: usize,
+    layers: usize,
+}
+
+async fn left(world: &World) -> Left {
+    // The cloud's controller takes the node of a machine that is gone a moment later.
+    world.until_ready().await;
+    let local = world.local();
+    let read = local.describe_pool(&pool()).await.unwrap();
+    let line = names::line(ids::GROUP, &pool()).unwrap();
+    let nodes = world.cluster().all_nodes().await.unwrap();
+    let instances = local.instances(&pool()).await.unwrap().into_iter();
+    Left {
+        image: read.recipe.image,
+        capacity: read.capacity,
+        versions: local.versions(&line).await.unwrap().iter().map(|v| (v.number.to_string(), v.excluded)).collect(),
+        instances: instances.map(|i| (i.node_name, i.power, i.provisioning, i.protection)).collect(),
+        cordoned: nodes.into_iter().filter(|node| node.cordoned).map(|node| node.name.to_string()).collect(),
+        pools: local.pools().await.unwrap().len(),
+        layers: world.layers(),
+    }
+}
+
+/// Dies after so many news.
+struct DieAfter {
+    left: AtomicUsize,
+    last: Mutex<String>,
+    died: Notify,
+}
+
+impl Watcher for DieAfter {
+    fn told(&self, news: News) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                *self.last.lock().unwrap() = format!("{:?}", news.what);
+                self.died.notify_one();
+                pending::<()>().await;
+            }
+        })
+    }
+}
+
+async fn die_after(world: &World, news: usize) -> (Arc<DieAfter>, Option<Report>) {
+    let watcher = Arc::new(DieAfter { left: news.into(), last: Mutex::default(), died: Notify::new() });
+    let context = world.process(watcher.clone());
+    let asked = request(1);
+    let report = tokio::select! {
+        report = Box::pin(update(&context, &asked)) => Some(report.unwrap()),
+        () = watcher.died.notified() => None,
+    };
+    (watcher, report)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
+    let world = World::start().await;
+    assert_eq!(world.cluster().nodes_of(&pool()).await.unwrap().len(), 2, "a pool finds its nodes");
+    let report = Box::pin(update(&world.process(Arc::new(Silent)), &request(1))).await.unwrap();
+    assert_eq!(report.ending, Ending::Completed { version: "2026.11.15".parse().unwrap() }, "{:?}", report.notes);
+    let first = left(&world).await;
+    assert_eq!(first.image, ImageSource::Definition(names::line(ids::GROUP, &pool()).unwrap()));
+    assert_eq!(first.versions, [("2026.11.15".to_owned(), false)]);
+    assert!(first.cordoned.is_empty(), "{first:?}");
+    assert_eq!((first.pools, first.layers), (1, 3), "the canary and the copy are gone");
+    let running = (PowerState::Running, Provisioning::Succeeded, Protection::NONE);
+    assert!(first.instances.iter().all(|(_, power, made, held)| (*power, made.clone(), *held) == running), "{first:?}");
+
+    // Whoever scales out gets a clone, whose disk has what was on the donor's and nothing of the other machine's.
+    let local = world.local();
+    let read = local.describe_pool(&pool()).await.unwrap();
+    local.add_instances(&read, 1).await.unwrap();
+    world.until_ready().await;
+    assert_eq!(world.files("workers_2").await, ["booted-workers000001", "booted-workers000002", FIRST_BOOT]);
+
+    world.days_later(1).await;
+    let mut second = request(2);
+    second.wish.policy.new_nodes = 1;
+    let report = Box::pin(update(&world.process(Arc::new(Silent)), &second)).await.unwrap();
+    assert_eq!(report.ending, Ending::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
+    world.until_ready().await;
+    assert_eq!(left(&world).await.capacity, 4);
+    let clone = world.local().describe_instance(&pool(), &"3".parse().unwrap()).await.unwrap();
+    assert_eq!(clone.node_name, node(3).to_string());
+    assert!(matches!(&clone.runs, ImageSource::ExactVersion(_, number) if number.as_str() == "2026.11.16"));
+    assert_eq!(
+        world.files("workers_3").await,
+        ["booted-workers000001", "booted-workers000002", "booted-workers000003", FIRST_BOOT],
+        "a clone of a clone"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from() {
+    let world = World::start().await;
+    let context = world.process(Arc::new(Silent));
+    let original = left(&world).await.image;
+    let report = Box::pin(update(&context, &request(1))).await.unwrap();
+    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    let refreshed = Box::pin(refresh(&context, &RefreshRequest { grace_seconds: 30, ..Default::default() })).await;
+    let refreshed = refreshed.unwrap();
+    assert!(refreshed.done && refreshed.left.is_empty(), "{refreshed:?}");
+    world.until_ready().await;
+    let local = world.local();
+    let instances = local.instances(&pool()).await.unwrap();
+    let names: Vec<&str> = instances.iter().map(|instance| instance.node_name.as_str()).collect();
+    assert_eq!(names, ["workers000002", "workers000003"]);
+    for instance in &instances {
+        assert!(matches!(&instance.runs, ImageSource::ExactVersion(_, number) if number.as_str() == "2026.11.15"));
+    }
+    assert_eq!(world.layers(), 3, "the disks of those who went are gone");
+
+    let back = BackRequest { to: To::Original, ..BackRequest::default() };
+    assert!(Box::pin(rollback(&context, &back)).await.unwrap().done);
+    assert_eq!(left(&world).await.image, original);
+    let read = local.describe_pool(&pool()).await.unwrap();
+    local.add_instances(&read, 1).await.unwrap();
+    assert_eq!(world.files("workers_4").await, ["booted-workers000004"], "nothing of the donor is on it");
+}
+
+/// Every so many news: all of them would take a minute, and each verb is killed at each of its changes elsewhere.
+const STRIDE: usize = 7;
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_dies_is_finished_by_another_process() {
+    let world = World::start().await;
+    let (watcher, report) = die_after(&world, usize::MAX).await;
+    let report = report.unwrap();
+    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    let points = usize::MAX - watcher.left.load(Ordering::Relaxed);
+    let whole = left(&world).await;
+    let mut resumed = 0;
+    for point in (2..points).step_by(STRIDE) {
+        let world = World::start().await;
+        let (watcher, report) = die_after(&world, point).await;
+        assert!(report.is_none(), "point {point} of {points} was not reached");
+        let place = watcher.last.lock().unwrap().clone();
+        // Before the first record there is nothing to resume, and after the last neither.
+        let Ok(report) = Box::pin(resume(&world.process(Arc::new(Silent)), &pool())).await else { continue };
+        assert!(matches!(report.ending, Ending::Completed { .. }), "{place}: {}", report.ending);
+        assert_eq!(left(&world).await, whole, "{place}");
+        resumed += 1;
+    }
+    assert!(resumed > 10, "{resumed} of {points}");
+}

@@ -1,0 +1,178 @@
+//! Detection in an embedded Azure and an embedded cluster.
+
+use std::sync::Arc;
+
+use kiln_azure::arm::{Jitter, Scope};
+use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
+use kiln_azure::wire::InProcess;
+use kiln_azure::{Azure, AzureOptions};
+use kiln_bootstrap::{Kind, Layer, Place, resolve};
+use kiln_engine::detect::{AzureJsonFacts, Detected, Sources, settings};
+use kiln_kubernetes::{Cluster, ClusterOptions, Spread, WallClock};
+use kiln_sim_azure::{Options, Sim, WorldSpec};
+use kiln_sim_kubernetes::Server;
+use kiln_types::SecretText;
+use kube::Client;
+
+const ENDPOINT: &str = "https://sim.localhost:8443";
+const WALL: &str = "2026-11-15T12:00:00Z";
+const SCOPE: &str =
+    "/subscriptions/c3b5a9e2-7d18-4b6f-a1c4-9e8d7f6a5b02/resourceGroups/kubernetes-westus2-17813/providers";
+
+/// What AKS makes around its pools, and what a self-managed cluster has.
+const AKS: &str = "
+resources:
+- path: Microsoft.Network/networkSecurityGroups/aks-agentpool-46593302-nsg
+  body: {location: westus2}
+- path: Microsoft.ManagedIdentity/userAssignedIdentities/cluster-agentpool
+  body: {location: westus2, properties: {clientId: 0d5f1c0e-0000-4000-8000-000000000001}}
+- path: Microsoft.ManagedIdentity/userAssignedIdentities/other
+  body: {location: westus2}
+pools: []
+";
+
+/// A scale set with these identities, made as a client would make it.
+fn pool(name: &str, identities: &[&str]) -> String {
+    let each = identities
+        .iter()
+        .map(|name| format!("'{SCOPE}/Microsoft.ManagedIdentity/userAssignedIdentities/{name}': {{}}"));
+    let subnet = format!("{SCOPE}/Microsoft.Network/virtualNetworks/k8s-vnet/subnets/k8s-subnet");
+    format!(
+        "- path: Microsoft.Compute/virtualMachineScaleSets/{name}
+  body:
+    location: westus2
+    sku: {{name: Standard_D2s_v3, capacity: 0}}
+    identity: {{type: UserAssigned, userAssignedIdentities: {{{}}}}}
+    properties:
+      upgradePolicy: {{mode: Manual}}
+      virtualMachineProfile:
+        osProfile: {{computerNamePrefix: {name}, adminUsername: azureuser}}
+        storageProfile: {{imageReference: {{publisher: p, offer: o, sku: s, version: latest}}, osDisk: {{createOption: FromImage}}}}
+        networkProfile:
+          networkInterfaceConfigurations:
+          - {{name: n, properties: {{primary: true, ipConfigurations: [{{name: i, properties: {{subnet: {{id: '{subnet}'}}}}}}]}}}}
+",
+        each.collect::<Vec<_>>().join(", ")
+    )
+}
+
+fn aks_with(pools: &[String]) -> String {
+    AKS.replace("pools: []\n", &format!("{}pools: []\n", pools.concat()))
+}
+
+fn azure(world: &str) -> Azure {
+    let spec = WorldSpec::parse("world", world).unwrap();
+    let sim = Sim::new(spec.clone(), Options::instant(WALL.parse().unwrap())).unwrap();
+    let http: Arc<dyn azure_core::http::HttpClient> =
+        Arc::new(InProcess::new(move |request| sim.arm(request).answer()));
+    let cloud = Cloud::custom("embedded", ENDPOINT, ENDPOINT, ENDPOINT).unwrap();
+    let identity = Identity::ServicePrincipal(ServicePrincipal {
+        tenant: spec.tenant_id.clone(),
+        client_id: spec.clients[0].client_id.clone(),
+        secret: SecretText::new(spec.clients[0].client_secret.clone()),
+    });
+    let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
+    let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();
+    Azure::new(scope, AzureOptions { cloud, credential, http, jitter: Jitter::none(), recorder: None })
+}
+
+fn cluster() -> Cluster {
+    let server = Server::new(1, Arc::new(|| WALL.parse().unwrap()));
+    let options = ClusterOptions { spread: Spread::none(), clock: WallClock::new(|| WALL.parse().unwrap()) };
+    Cluster::new(Client::new(server.service(), "default"), options)
+}
+
+fn facts(found: &Detected) -> Vec<(&str, &str, &str)> {
+    found.facts.iter().map(|fact| (fact.field, fact.text.as_str(), fact.call.trim_start_matches("GET "))).collect()
+}
+
+fn misses(found: &Detected) -> Vec<String> {
+    found.misses.iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn a_group_of_aks_says_digits_security_group_subnet_network_and_identities() {
+    let azure =
+        azure(&aks_with(&[pool("a", &["cluster-agentpool", "other"]), pool("b", &["other", "cluster-agentpool"])]));
+    let found = settings(&Sources { azure: Some(&azure), ..Sources::default() }).await;
+    assert_eq!(misses(&found), Vec::<String>::new());
+    let groups = format!("{SCOPE}/Microsoft.Network/networkSecurityGroups");
+    let pools = format!("{SCOPE}/Microsoft.Compute/virtualMachineScaleSets");
+    let network = format!("{SCOPE}/Microsoft.Network/virtualNetworks/k8s-vnet");
+    let subnet = format!("{network}/subnets/k8s-subnet");
+    let identity = |name: &str| format!("{SCOPE}/Microsoft.ManagedIdentity/userAssignedIdentities/{name}");
+    let both = format!("{},{}", identity("cluster-agentpool"), identity("other"));
+    let kubelets = identity("cluster-agentpool");
+    let guid = found.facts.iter().find(|fact| fact.field == "vnetGuid").map(|fact| fact.text.clone()).unwrap();
+    assert_eq!(guid.len(), 36, "{guid}");
+    assert_eq!(
+        facts(&found),
+        [
+            ("clusterId", "46593302", groups.as_str()),
+            ("securityGroup", "aks-agentpool-46593302-nsg", groups.as_str()),
+            ("vnetSubnetId", subnet.as_str(), pools.as_str()),
+            ("vnetGuid", guid.as_str(), network.as_str()),
+            ("nodeIdentities", both.as_str(), pools.as_str()),
+            ("kubeletIdentityClientId", "0d5f1c0e-0000-4000-8000-000000000001", kubelets.as_str()),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_digits_come_both_ways_and_what_is_said_wins_over_both() {
+    let azure = azure(AKS);
+    let found = settings(&Sources { azure: Some(&azure), ..Sources::default() }).await;
+    let mut endpoint = Layer::new(Kind::Settings);
+    let name = "https://karpenter-000000000000.hcp.westus2.staging.azmk8s.io:443";
+    endpoint.set("clusterEndpoint", name.into(), Place::Program).unwrap();
+    let alone = resolve(std::slice::from_ref(&endpoint));
+    assert_eq!((alone.text("clusterId"), alone.text("securityGroup")), ("34455734", "aks-agentpool-34455734-nsg"));
+    let seen = resolve(&[endpoint.clone(), found.layer().unwrap()]);
+    assert_eq!((seen.text("clusterId"), seen.text("securityGroup")), ("46593302", "aks-agentpool-46593302-nsg"));
+    let mut said = Layer::new(Kind::Settings);
+    said.set("clusterId", "11111111".into(), Place::Program).unwrap();
+    let resolved = resolve(&[endpoint, found.layer().unwrap(), said]);
+    assert_eq!(resolved.text("clusterId"), "11111111");
+    assert!(resolved.get("clusterId").unwrap().overrode.iter().any(|(kind, _)| *kind == Kind::Detected));
+}
+
+#[tokio::test]
+async fn pools_that_differ_and_things_that_are_not_there_are_said_with_what_to_set() {
+    let azure = azure(&aks_with(&[pool("a", &["cluster-agentpool"]), pool("b", &["other"])]));
+    let found = settings(&Sources { azure: Some(&azure), ..Sources::default() }).await;
+    let said = misses(&found);
+    assert!(said[0].starts_with("`nodeIdentities` was not found: GET /subscriptions/"), "{said:?}");
+    assert!(
+        said[0].ends_with(
+            "the pools have different ones; set it by environment or settings (`nodeIdentities`, or $NODE_IDENTITIES)"
+        ),
+        "{said:?}"
+    );
+    assert!(said[1].starts_with("`kubeletIdentityClientId` was not found"), "{said:?}");
+    assert_eq!(said.len(), 2);
+}
+
+#[tokio::test]
+async fn a_nodes_own_file_wins_over_what_the_group_says() {
+    let azure = azure(&aks_with(&[pool("a", &["other"])]));
+    let text = r#"{"securityGroupName": "mine", "userAssignedIdentityID": "me"}"#;
+    let file = AzureJsonFacts::read("azure.json", text).unwrap();
+    let found = settings(&Sources { azure: Some(&azure), azure_json: Some(&file), ..Sources::default() }).await;
+    let of = |field: &str| found.facts.iter().filter(|fact| fact.field == field).collect::<Vec<_>>();
+    assert_eq!((of("securityGroup").len(), of("securityGroup")[0].text.as_str()), (1, "mine"));
+    assert_eq!((of("kubeletIdentityClientId").len(), of("kubeletIdentityClientId")[0].text.as_str()), (1, "me"));
+    assert!(of("clusterId").is_empty(), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_knows_little_is_asked_for_all_and_each_miss_names_its_call() {
+    let cluster = cluster();
+    let found = settings(&Sources::<Azure> { cluster: Some(&cluster), ..Sources::default() }).await;
+    assert_eq!(
+        facts(&found).iter().map(|fact| (fact.0, fact.2)).collect::<Vec<_>>(),
+        [("kubernetesVersion", "/version")]
+    );
+    let said = misses(&found);
+    assert!(said[0].contains("GET /api/v1/namespaces/kube-system/services/kube-dns"), "{said:?}");
+    assert!(said[1].contains("GET /apis/apps/v1/namespaces/kube-system/daemonsets"), "{said:?}");
+}

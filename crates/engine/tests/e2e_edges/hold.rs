@@ -1,0 +1,84 @@
+//! Holds a run at a point: for good, as a process that died there, or until somebody did something else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::BoxFuture;
+use kiln_engine::{Happening, News, Watcher};
+use kiln_prototype::journal::Event;
+use kiln_prototype::step::Step;
+use tokio::sync::Notify;
+
+/// Which point it is that a run is held at.
+type Wanted = Box<dyn Fn(&Happening) -> bool + Send + Sync>;
+
+/// Lets a run go on until a point, and holds it there until it is let go, or for good.
+pub(crate) struct HoldAt {
+    wanted: Wanted,
+    pub(crate) left: AtomicUsize,
+    held: Notify,
+    go: Notify,
+    at: std::sync::Mutex<Option<Happening>>,
+}
+
+impl HoldAt {
+    /// At the point of this number, of those that a whole run passes: before each act, after it, and after each record.
+    pub(crate) fn new(points: usize) -> Arc<Self> {
+        Self::when(points, |what| {
+            matches!(what, Happening::Starting { .. } | Happening::Acted { .. } | Happening::Recorded(_))
+        })
+    }
+
+    /// Before the first act of a step.
+    pub(crate) fn at(step: impl Fn(Step) -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Self::when(1, move |what| matches!(what, Happening::Starting { step: at, .. } if step(*at)))
+    }
+
+    /// After it was written down that the cloud took up the act of a step.
+    pub(crate) fn accepted(step: Step) -> Arc<Self> {
+        Self::when(1, move |what| matches!(what, Happening::Recorded(Event::Accepted { step: at, .. }) if *at == step))
+    }
+
+    fn when(points: usize, wanted: impl Fn(&Happening) -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            wanted: Box::new(wanted),
+            left: AtomicUsize::new(points),
+            held: Notify::new(),
+            go: Notify::new(),
+            at: std::sync::Mutex::new(None),
+        })
+    }
+
+    pub(crate) fn where_held(&self) -> String {
+        self.at.lock().unwrap().as_ref().map_or_else(String::new, describe)
+    }
+
+    pub(crate) async fn reached(&self) {
+        self.held.notified().await;
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.go.notify_one();
+    }
+}
+
+fn describe(what: &Happening) -> String {
+    match what {
+        Happening::Starting { step, .. } => format!("before the act of {step}"),
+        Happening::Acted { step } => format!("after the act of {step}, before its record"),
+        Happening::Recorded(Event::Opened { .. }) => "after the run was opened".to_owned(),
+        Happening::Recorded(event) => format!("after {event:?}").chars().take(80).collect(),
+        other => format!("{other:?}"),
+    }
+}
+
+impl Watcher for HoldAt {
+    fn told(&self, news: News) -> BoxFuture<'_, ()> {
+        if !(self.wanted)(&news.what) || self.left.fetch_sub(1, Ordering::Relaxed) != 1 {
+            return Box::pin(std::future::ready(()));
+        }
+        *self.at.lock().unwrap() = Some(news.what);
+        self.held.notify_one();
+        Box::pin(self.go.notified())
+    }
+}

@@ -1,0 +1,121 @@
+//! Whole runs.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use kiln_engine::{Ending, Happening, News, Watcher, update};
+use kiln_prototype::journal::{Event, Outcome};
+use kiln_prototype::names;
+use kiln_prototype::step::Step;
+use kiln_sim_azure::Speed;
+use kiln_types::{ImageSource, VersionState};
+use std::sync::Mutex;
+
+use crate::world::{Made, World, node, pool_name, request, version_of};
+
+/// When each step was begun and recorded as done.
+#[derive(Default)]
+struct Times {
+    clock: Mutex<Option<kiln_engine::Clock>>,
+    seen: Mutex<Vec<(Timestamp, Happening)>>,
+}
+
+impl Times {
+    fn of(world: &World) -> Arc<Self> {
+        Arc::new(Self { clock: Mutex::new(Some(world.clock.clone())), seen: Mutex::default() })
+    }
+
+    fn at(&self, wanted: impl Fn(&Happening) -> bool) -> Timestamp {
+        self.seen.lock().unwrap().iter().find(|(_, what)| wanted(what)).unwrap().0
+    }
+
+    fn begun(&self, step: Step) -> Timestamp {
+        self.at(|what| matches!(what, Happening::Starting { step: begun, .. } if *begun == step))
+    }
+
+    fn done(&self, step: Step) -> Timestamp {
+        self.at(|what| matches!(what, Happening::Recorded(Event::Succeeded { step: done, .. }) if *done == step))
+    }
+}
+
+impl Watcher for Times {
+    fn told(&self, news: News) -> BoxFuture<'_, ()> {
+        let now = self.clock.lock().unwrap().as_ref().unwrap()();
+        self.seen.lock().unwrap().push((now, news.what));
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn line_of(world: &World) -> kiln_types::LineName {
+    names::line(&world.sim.spec().resource_group, &pool_name()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
+    let world = Made::quick().start().await;
+    let before = world.state().await;
+    let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
+    assert_eq!(report.ending, Ending::Completed { version: "2026.11.15".parse().unwrap() });
+    let first = world.state().await;
+    first.assert_nothing_held();
+    assert_eq!(first.image, ImageSource::Definition(line_of(&world)));
+    assert_eq!(first.versions, [("2026.11.15".to_owned(), VersionState::Succeeded, false)]);
+    assert_eq!(before.extensions.len() - first.extensions.len(), 1, "only the script goes: {:?}", first.extensions);
+    assert!(!first.extensions.contains(&"vmssCSE".to_owned()));
+    assert!(first.original, "the recipe before the first run is kept");
+
+    // Whoever scales out gets a clone that joins by itself.
+    world.sim.scale(&pool_name().to_string(), 4).unwrap();
+    world.until_ready().await;
+    let clone = world.machines().into_iter().find(|machine| machine.computer_name == node(3).to_string()).unwrap();
+    assert!(clone.image.as_deref().unwrap().ends_with("/2026.11.15"), "{:?}", clone.image);
+
+    world.days_later(1).await;
+    let mut second = request(3);
+    second.wish.policy.new_nodes = 2;
+    let report = Box::pin(update(&world.quiet(), &second)).await.unwrap();
+    assert_eq!(report.ending, Ending::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
+    world.until_ready().await;
+    let state = world.state().await;
+    state.assert_nothing_held();
+    assert_eq!(state.capacity, 6);
+    assert_eq!(
+        state.versions.iter().map(|(number, ..)| number.as_str()).collect::<Vec<_>>(),
+        ["2026.11.15", "2026.11.16"]
+    );
+    assert!(state.outcomes.iter().all(|outcome| matches!(outcome, Some(Outcome::Completed { .. }))));
+    let images: Vec<_> = {
+        use kiln_types::Factory;
+        world.azure().instances(&pool_name()).await.unwrap().iter().map(|i| version_of(&i.runs)).collect()
+    };
+    assert_eq!(images.iter().filter(|image| image.as_deref() == Some("2026.11.16")).count(), 2, "{images:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_donor_is_away_for_what_azure_takes_and_hardly_longer() {
+    let world = Made::new().pool(|pool| pool.capacity = 2).start().await;
+    let times = Times::of(&world);
+    let report = Box::pin(update(&world.process(times.clone()), &request(1))).await.unwrap();
+    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    let away = times.done(Step::AwaitReady).duration_since(times.begun(Step::PowerOff)).as_secs_f64();
+    let profile = &world.sim.spec().profile;
+    let boots = world.machines().into_iter().find(|machine| machine.computer_name == node(1).to_string()).unwrap();
+    let boot = boots.boot.unwrap();
+    let boot = boot.stages.last().unwrap().1.duration_since(boot.started).as_secs_f64();
+    let parts = profile.power_off + profile.snapshot + profile.start + boot;
+    assert!(away < parts * 1.05, "away for {away} s; its parts are {parts} s");
+    assert!(away > parts * 0.9, "away for {away} s; its parts are {parts} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_asks_an_instant_azure_no_more_often_than_it_did() {
+    let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
+    let before = world.wire.seen().len();
+    let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
+    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    let asked = world.wire.seen().split_off(before);
+    let list: Vec<String> = asked.iter().map(|(method, path, status)| format!("{method} {path} {status}")).collect();
+    // The budget of the design is 45; a third of these look after operations, ten are the two writes of the donor's protection.
+    assert!(list.len() <= 69, "{} requests:\n{}", list.len(), list.join("\n"));
+}

@@ -1,0 +1,142 @@
+//! Pools and donors that do not fit: nothing is touched.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use kiln_engine::{AutoRequest, Became, Ending, PARALLEL, Wish, auto_update, update};
+use kiln_prototype::donor::DonorRules;
+use kiln_sim_azure::{ContentsSpec, PoolSpec, Speed};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::world::{Made, World, node, pool_name, request};
+
+fn instant() -> Made {
+    Made { speed: Speed::Instant, ..Made::new() }
+}
+
+fn inside(change: impl FnOnce(&mut ContentsSpec)) -> impl FnOnce(&mut PoolSpec) {
+    move |pool| {
+        let mut contents = ContentsSpec::default();
+        change(&mut contents);
+        pool.instances.insert(1, contents);
+    }
+}
+
+/// Everything in the cluster that a run could write, but for heartbeats.
+async fn written(world: &World) -> Vec<String> {
+    let client = Client::new(world.server.service(), "kiln-system");
+    let all = ListParams::default();
+    let mut seen = Vec::new();
+    let nodes: Api<Node> = Api::all(client.clone());
+    for node in nodes.list(&all).await.unwrap() {
+        let spec = serde_json::to_string(&node.spec).unwrap();
+        seen.push(format!("{:?} {:?} {spec}", node.metadata.name, node.metadata.annotations));
+    }
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    seen.extend(maps.list(&all).await.unwrap().into_iter().map(|map| format!("map {:?}", map.metadata.name)));
+    let secrets: Api<Secret> = Api::default_namespaced(client.clone());
+    seen.extend(secrets.list(&all).await.unwrap().into_iter().map(|map| format!("secret {:?}", map.metadata.name)));
+    let leases: Api<k8s_openapi::api::coordination::v1::Lease> = Api::default_namespaced(client);
+    seen.extend(leases.list(&all).await.unwrap().into_iter().map(|lease| format!("lease {:?}", lease.metadata.name)));
+    seen
+}
+
+async fn assert_refused(world: &World, words: &str) {
+    let before = written(world).await;
+    let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
+    let Ending::Refused(reasons) = &report.ending else { panic!("{words}: {}", report.ending) };
+    assert!(reasons.iter().any(|reason| reason.contains(words)), "{words}: {reasons:?}");
+    assert_eq!(world.wire.writes(), Vec::<String>::new(), "{words}");
+    assert_eq!(written(world).await, before, "{words}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_or_donor_that_does_not_fit_is_refused_and_nothing_is_touched() {
+    let properties =
+        |value: serde_json::Value| move |pool: &mut PoolSpec| pool.properties = value.as_object().unwrap().clone();
+    let place = |line: &str| vec![kiln_node_plan::Place { path: "/etc/x".to_owned(), line: line.to_owned() }];
+    let full = kiln_node_plan::DiskUse { size_bytes: 100 << 30, used_bytes: 95 << 30 };
+    let unknown = kiln_node_plan::JoinCredential::Unknown { why: "nobody knows".to_owned() };
+    let cases: Vec<(Made, &str)> = vec![
+        (instant().pool(|pool| pool.upgrade_policy = "Automatic".to_owned()), "upgrade policy"),
+        (instant().pool(properties(json!({"automaticRepairsPolicy": {"enabled": true}}))), "automatic repairs"),
+        (
+            instant().pool(|pool| drop(pool.tags.insert("aks-managed-poolName".to_owned(), "p".to_owned()))),
+            "AKS manages",
+        ),
+        (
+            instant().pool(properties(json!({"virtualMachineProfile": {"storageProfile": {"osDisk": {
+                "createOption": "FromImage", "diffDiskSettings": {"option": "Local"},
+            }}}}))),
+            "ephemeral",
+        ),
+        (
+            instant().pool(|pool| drop(pool.node_labels.insert("kubernetes.io/os".to_owned(), "windows".to_owned()))),
+            "runs Windows",
+        ),
+        (instant().pool(inside(|inside| inside.disk = Some(full))), "disk is free"),
+        (instant().pool(inside(|inside| inside.fstab = Some("UUID=1 /data ext4 defaults 0 2\n".to_owned()))), "/data"),
+        (instant().pool(inside(|inside| inside.static_addresses = Some(place("address 10.0.0.4")))), "/etc/x"),
+        (instant().pool(inside(|inside| inside.literal_host_names = Some(place("node1")))), "/etc/x"),
+        (instant().pool(inside(|inside| inside.join_credential = Some(unknown))), "nobody knows"),
+        (instant().pool(|pool| pool.custom_data = None), "original recipe"),
+    ];
+    for (made, words) in cases {
+        assert_refused(&made.start().await, words).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_of_one_a_missing_permission_and_our_own_node_are_refused() {
+    let mut made = instant();
+    made.spec.pools[0].capacity = 2;
+    let world = made.start().await;
+    world.sim.delete_machine(node(0).as_str()).unwrap();
+    world.sim.scale(pool_name().as_str(), 1).unwrap();
+    assert_refused(&world, "has one node").await;
+
+    let mut made = instant();
+    made.spec.clients[0].not_actions = vec!["Microsoft.Compute/snapshots/write".to_owned()];
+    assert_refused(&made.start().await, "Microsoft.Compute/snapshots/write").await;
+
+    let world = instant().start().await;
+    let own = kiln_engine::Context { own_node: Some(node(1)), ..world.quiet() };
+    let report = Box::pin(update(&own, &request(1))).await.unwrap();
+    assert!(matches!(&report.ending, Ending::Refused(_)), "{}", report.ending);
+    assert_eq!(world.wire.writes(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pools_are_served_at_once_and_those_that_do_not_fit_are_skipped() {
+    let mut made = Made::quick();
+    let mut second = made.spec.pools[0].clone();
+    second.name = "k8s-other-26100436-vmss".to_owned();
+    second.upgrade_policy = "Automatic".to_owned();
+    made.spec.pools.push(second);
+    let world = made.start().await;
+    let client = Client::new(world.server.service(), "default");
+    let nodes: Api<Node> = Api::all(client);
+    for name in nodes.list(&ListParams::default()).await.unwrap().into_iter().filter_map(|node| node.metadata.name) {
+        let patch = json!({"metadata": {"annotations": {"patched": "2026-11-14"}}});
+        nodes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+    let mut rules = DonorRules::new("reboot", "patched");
+    rules.minimum_ready = "0".parse().unwrap();
+    let mut asked = AutoRequest { pools: Vec::new(), rules, wish: Wish::default(), dry_run: true, parallel: PARALLEL };
+    let dry = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
+    assert!(dry.iter().all(|report| matches!(report.became, Became::WouldClone(_))), "{dry:#?}");
+    assert_eq!(world.wire.writes(), Vec::<String>::new(), "a dry run does nothing");
+
+    asked.dry_run = false;
+    let reports = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
+    assert!(reports.iter().all(|report| report.became.is_well()), "{reports:#?}");
+    let (fit, unfit) = (&reports[0], &reports[1]);
+    let Became::Ran(report) = &fit.became else { panic!("{fit:#?}") };
+    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    let Became::Skipped(reasons) = &unfit.became else { panic!("{unfit:#?}") };
+    assert!(reasons[0].contains("upgrade policy"), "{reasons:?}");
+
+    // The patch is in the image by now: nothing is left to do.
+    let again = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
+    assert!(matches!(again[0].became, Became::Skipped(_)), "{again:#?}");
+}

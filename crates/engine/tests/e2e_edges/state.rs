@@ -1,0 +1,127 @@
+//! Everything that a run may leave behind, to be compared.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kiln_kubernetes::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, Readiness};
+use kiln_prototype::journal::Outcome;
+use kiln_prototype::names;
+use kiln_types::{Factory, ImageSource, PowerState, Protection, Provisioning, TRIAL_TAG, VersionState};
+use kube::api::ListParams;
+use kube::{Api, Client};
+
+use crate::world::{World, pool_name};
+
+/// What is there.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct State {
+    pub(crate) image: ImageSource,
+    pub(crate) extensions: Vec<String>,
+    pub(crate) tags: Vec<(String, String)>,
+    pub(crate) capacity: u32,
+    pub(crate) versions: Vec<(String, VersionState, bool)>,
+    pub(crate) captures: usize,
+    pub(crate) trials: usize,
+    /// Each instance of the pool: name, power, whether it is settled, protection.
+    pub(crate) instances: Vec<(String, PowerState, bool, Protection)>,
+    /// Each node: name, Ready, cordoned, annotations that a run writes.
+    pub(crate) nodes: Vec<(String, bool, bool, Vec<String>)>,
+    /// Who holds the lease.
+    pub(crate) holder: String,
+    /// How each run of the journal ended.
+    pub(crate) outcomes: Vec<Option<Outcome>>,
+    pub(crate) original: bool,
+    /// Pods of our own that are left, and what they wrote.
+    pub(crate) litter: Vec<String>,
+}
+
+impl State {
+    /// Whether a run holds nothing of anybody's.
+    pub(crate) fn assert_nothing_held(&self) {
+        assert_eq!(self.captures, 0, "the copy is gone");
+        self.assert_donor_is_back();
+    }
+
+    /// Whether everything that a failed run held is given back. The copy of the disk may stay: the next run of the day begins with it.
+    pub(crate) fn assert_donor_is_back(&self) {
+        assert_eq!(self.trials, 0, "the canary is gone");
+        assert_eq!(self.holder, "", "the lease is free");
+        for (name, power, settled, protection) in &self.instances {
+            assert_eq!((power, *settled), (&PowerState::Running, true), "{name}");
+            assert_eq!(*protection, Protection::NONE, "{name}");
+        }
+        for (name, ready, cordoned, marks) in &self.nodes {
+            assert!(*ready && !*cordoned && marks.is_empty(), "{name} {ready} {cordoned} {marks:?}");
+        }
+        assert!(!self.tags.iter().any(|(key, value)| key == names::RUN_TAG && !value.is_empty()), "{:?}", self.tags);
+        assert!(self.litter.is_empty(), "{:?}", self.litter);
+    }
+}
+
+impl World {
+    /// Everything that a run may have left behind.
+    pub(crate) async fn state(&self) -> State {
+        // The cloud's controller takes the nodes of machines that are gone.
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        let azure = self.azure();
+        let pool = self.pool().await;
+        let line = names::line(&self.sim.spec().resource_group, &pool.name).unwrap();
+        let versions = azure.versions(&line).await.unwrap();
+        let capture = azure.find_capture(&names::capture(&pool.name).unwrap()).await.unwrap();
+        let trials = azure.pools().await.unwrap().iter().filter(|pool| pool.tags.contains_key(TRIAL_TAG)).count();
+        let instances = azure.instances(&pool.name).await.unwrap();
+        let marks = [HOLD_ANNOTATION, AUTOSCALER_ANNOTATION];
+        let nodes = self.cluster().all_nodes().await.unwrap();
+        let client = Client::new(self.server.service(), "kiln-system");
+        let leases: Api<Lease> = Api::default_namespaced(client.clone());
+        let lease = leases.list(&ListParams::default()).await.unwrap().items.pop().and_then(|lease| lease.spec);
+        let pods: Api<Pod> = Api::default_namespaced(client.clone());
+        let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+        let secrets: Api<Secret> = Api::default_namespaced(client);
+        let mut litter: Vec<String> = Vec::new();
+        litter
+            .extend(pods.list(&ListParams::default()).await.unwrap().items.into_iter().filter_map(|p| p.metadata.name));
+        let inspections = |name: &String| name.starts_with("kiln-inspect");
+        let maps = maps.list(&ListParams::default()).await.unwrap().items.into_iter().filter_map(|m| m.metadata.name);
+        litter.extend(maps.filter(inspections));
+        let secrets: Vec<String> = secrets
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .into_iter()
+            .filter_map(|s| s.metadata.name)
+            .collect();
+        litter.extend(secrets.iter().filter(|name| inspections(name)).cloned());
+        State {
+            image: pool.recipe.image,
+            extensions: pool.recipe.extensions.into_iter().map(|extension| extension.name).collect(),
+            tags: pool.tags.into_iter().collect(),
+            capacity: pool.capacity,
+            versions: versions.into_iter().map(|v| (v.number.to_string(), v.state, v.excluded)).collect(),
+            captures: usize::from(capture.is_some()),
+            trials,
+            instances: instances
+                .into_iter()
+                .map(|i| (i.node_name, i.power, i.provisioning == Provisioning::Succeeded, i.protection))
+                .collect(),
+            nodes: nodes
+                .into_iter()
+                .map(|node| {
+                    let marks = marks.iter().filter(|mark| node.annotations.contains_key(**mark));
+                    let marks = marks.map(ToString::to_string).collect();
+                    (node.name.to_string(), node.readiness == Readiness::Ready, node.cordoned, marks)
+                })
+                .collect(),
+            holder: lease.and_then(|spec| spec.holder_identity).unwrap_or_default(),
+            outcomes: self.outcomes().await,
+            original: secrets.iter().any(|name| name.starts_with("kiln-original")),
+            litter,
+        }
+    }
+
+    /// How each run of the journal ended.
+    pub(crate) async fn outcomes(&self) -> Vec<Option<Outcome>> {
+        let runs = self.quiet().runs(&pool_name()).await.unwrap();
+        runs.into_iter().map(|run| run.closed.map(|(_, outcome)| outcome)).collect()
+    }
+}

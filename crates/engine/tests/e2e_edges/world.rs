@@ -1,0 +1,212 @@
+//! An Azure, a cluster and the kubelets between them, on one virtual clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Namespace;
+use kiln_azure::arm::{Jitter, Scope};
+use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
+use kiln_azure::wire::{InProcess, Recorder};
+use kiln_azure::{Azure, AzureOptions};
+use kiln_engine::{Context, Request, Silent, Stop, Watcher, Wish};
+use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, Spread, WallClock};
+use kiln_sim_azure::{FaultPlan, MachineView, Options, PoolSpec, Sim, Speed, WorldSpec};
+use kiln_sim_kubernetes::Server;
+use kiln_sim_kubernetes::kubelet::{Kubelets, furnish};
+use kiln_types::{ImageSource, Pool, PoolName, SecretText};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::wire::Wire;
+
+const ENDPOINT: &str = "https://sim.localhost:8443";
+pub(crate) const WALL: &str = "2026-11-15T12:00:00Z";
+const NAMESPACE: &str = "kiln-system";
+pub(crate) const POOL: &str = "k8s-agentpool1-26100436-vmss";
+
+/// How a world is made.
+#[derive(Clone)]
+pub(crate) struct Made {
+    pub(crate) spec: WorldSpec,
+    pub(crate) speed: Speed,
+    pub(crate) faults: String,
+    pub(crate) seed: u64,
+}
+
+impl Made {
+    /// The default world with three nodes, at Azure's own pace.
+    pub(crate) fn new() -> Self {
+        let mut spec = WorldSpec::default();
+        spec.pools[0].capacity = 3;
+        Self { spec, speed: Speed::Factor(1.0), faults: String::new(), seed: 1 }
+    }
+
+    /// An hour of Azure's in a minute of everybody else's.
+    pub(crate) fn quick() -> Self {
+        Self { speed: Speed::Factor(60.0), ..Self::new() }
+    }
+
+    pub(crate) fn pool(mut self, change: impl FnOnce(&mut PoolSpec)) -> Self {
+        change(&mut self.spec.pools[0]);
+        self
+    }
+
+    pub(crate) fn faults(self, rules: &str) -> Self {
+        Self { faults: format!("faults: [{rules}]"), ..self }
+    }
+
+    /// The world, once all its nodes are Ready.
+    pub(crate) async fn start(self) -> World {
+        let wall: Timestamp = WALL.parse().unwrap();
+        let faults = FaultPlan::parse("faults", &self.faults).unwrap();
+        let options = Options { speed: self.speed, faults, seed: self.seed, ..Options::instant(wall) };
+        let sim = Sim::new(self.spec, options).unwrap();
+        let began = Instant::now();
+        let shift: Arc<AtomicI64> = Arc::default();
+        let shifted = shift.clone();
+        let clock: kiln_engine::Clock = Arc::new(move || {
+            let days = SignedDuration::from_hours(24 * shifted.load(Ordering::Relaxed));
+            wall + SignedDuration::try_from(began.elapsed()).unwrap() + days
+        });
+        let server = Server::new(self.seed, clock.clone()).with_scheduler();
+        let client = Client::new(server.service(), "default");
+        furnish(&client).await.unwrap();
+        let namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": NAMESPACE}})).unwrap();
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        let mut kubelets = Kubelets::new(client).with_disks(Arc::new(sim.clone()));
+        let (played, ticking, time) = (sim.clone(), server.clone(), clock.clone());
+        let turns = tokio::spawn(async move {
+            loop {
+                kubelets.turn(&played.machines(), time()).await;
+                ticking.tick();
+                sleep(Duration::from_secs(1)).await;
+            }
+        });
+        let world = World { sim, server, clock, wire: Wire::new(), turns, ids: Arc::default(), shift };
+        world.until_ready().await;
+        world
+    }
+}
+
+/// An Azure, a cluster and the kubelets between them.
+pub(crate) struct World {
+    pub(crate) sim: Sim,
+    pub(crate) server: Server,
+    pub(crate) clock: kiln_engine::Clock,
+    pub(crate) wire: Arc<Wire>,
+    turns: JoinHandle<()>,
+    ids: Arc<AtomicU32>,
+    shift: Arc<AtomicI64>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.turns.abort();
+    }
+}
+
+impl World {
+    /// So many days later, and everybody is Ready again. Nobody waits through the days: a kubelet's turn each second would.
+    pub(crate) async fn days_later(&self, days: i64) {
+        self.shift.fetch_add(days, Ordering::Relaxed);
+        self.sim.pass(SignedDuration::from_hours(24 * days)).unwrap();
+        sleep(Duration::from_secs(30)).await;
+        self.until_ready().await;
+    }
+
+    /// A cluster by a client of its own.
+    pub(crate) fn cluster(&self) -> Cluster {
+        let clock = self.clock.clone();
+        let options = ClusterOptions { spread: Spread::none(), clock: WallClock::new(move || clock()) };
+        Cluster::new(Client::new(self.server.service(), "default"), options)
+    }
+
+    /// Azure by a client of its own.
+    pub(crate) fn azure(&self) -> Azure {
+        let cloud = Cloud::custom("embedded", ENDPOINT, ENDPOINT, ENDPOINT).unwrap();
+        let spec = self.sim.spec();
+        let identity = Identity::ServicePrincipal(ServicePrincipal {
+            tenant: spec.tenant_id.clone(),
+            client_id: spec.clients[0].client_id.clone(),
+            secret: SecretText::new(spec.clients[0].client_secret.clone()),
+        });
+        let sim = self.sim.clone();
+        let http: Arc<dyn azure_core::http::HttpClient> =
+            Arc::new(InProcess::new(move |asked| sim.arm(asked).answer()));
+        let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
+        let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();
+        let recorder: Arc<dyn Recorder> = self.wire.clone();
+        Azure::new(scope, AzureOptions { cloud, credential, http, jitter: Jitter::none(), recorder: Some(recorder) })
+    }
+
+    /// Another process, on another machine for all that anybody can tell.
+    pub(crate) fn process(&self, watcher: Arc<dyn Watcher>) -> Context<Azure> {
+        let cluster = self.cluster();
+        let namespace = NAMESPACE.parse().unwrap();
+        let ids = self.ids.clone();
+        Context {
+            factory: Arc::new(self.azure()),
+            inside: Arc::new(PodInspector::new(&cluster, &namespace, "kiln:test")),
+            cluster,
+            namespace,
+            resource_group: self.sim.spec().resource_group.clone(),
+            clock: self.clock.clone(),
+            ids: Arc::new(move || format!("r{}", ids.fetch_add(1, Ordering::Relaxed)).parse().unwrap()),
+            own_node: None,
+            who: "alice@test".to_owned(),
+            watcher,
+            stop: Stop::never(),
+        }
+    }
+
+    pub(crate) fn quiet(&self) -> Context<Azure> {
+        self.process(Arc::new(Silent))
+    }
+
+    pub(crate) fn machines(&self) -> Vec<MachineView> {
+        self.sim.machines()
+    }
+
+    /// Waits until every machine of the pool has a Ready node.
+    pub(crate) async fn until_ready(&self) {
+        for _ in 0..3600 {
+            let ready = |node: &NodeSeen| node.readiness == kiln_kubernetes::Readiness::Ready;
+            let nodes = self.cluster().all_nodes().await.unwrap();
+            if nodes.len() == self.machines().len() && nodes.iter().all(ready) {
+                return;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        panic!("not all nodes are ready: {:#?}", self.cluster().all_nodes().await);
+    }
+
+    pub(crate) async fn pool(&self) -> Pool {
+        use kiln_types::Factory;
+        self.azure().describe_pool(&pool_name()).await.unwrap()
+    }
+}
+
+pub(crate) fn pool_name() -> PoolName {
+    POOL.parse().unwrap()
+}
+
+pub(crate) fn node(number: u32) -> NodeName {
+    format!("{POOL}{number:06}").parse().unwrap()
+}
+
+pub(crate) fn request(number: u32) -> Request {
+    Request { node: node(number), wish: Wish::default() }
+}
+
+/// The version that an instance runs.
+pub(crate) fn version_of(image: &ImageSource) -> Option<String> {
+    match image {
+        ImageSource::ExactVersion(_, number) => Some(number.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,31 @@
+//! A real API server of our own: what it runs is all that there is.
+
+use std::sync::OnceLock;
+
+use control_plane::{ControlPlane, Options};
+use kiln_kubernetes::{Cluster, ClusterOptions, Endpoint, Spread, WallClock, connect};
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+/// Without controllers: nothing but our objects changes. It ends with this process.
+pub(crate) fn plane() -> &'static ControlPlane {
+    static PLANE: OnceLock<ControlPlane> = OnceLock::new();
+    PLANE.get_or_init(|| ControlPlane::start(&Options::bare()).unwrap_or_else(|error| panic!("{error}")))
+}
+
+pub(crate) fn options() -> ClusterOptions {
+    let clock = WallClock::new(|| "2026-01-02T03:04:05Z".parse().unwrap());
+    ClusterOptions { spread: Spread::none(), clock }
+}
+
+pub(crate) async fn config(plane: &ControlPlane) -> Config {
+    let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
+}
+
+/// The cluster as its admin sees it.
+pub(crate) async fn admin(plane: &ControlPlane) -> (Cluster, Endpoint) {
+    let config = config(plane).await;
+    let endpoint = Endpoint::of(&config);
+    (Cluster::new(connect(config).unwrap(), options()), endpoint)
+}

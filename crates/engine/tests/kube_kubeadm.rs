@@ -1,0 +1,122 @@
+//! What a launch gives to kubeadm, read by kubeadm's own types.
+
+use std::path::Path;
+use std::process::Command;
+
+use kiln_aks_formats::{from_base64, to_base64};
+use kiln_bootstrap::{Bootstrapper, Kind, KubeadmJoin, Layer, Place, Resolved, resolve};
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+use test_deps::{Cache, Part};
+
+const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
+
+fn inputs(version: &str) -> Resolved {
+    let mut settings = Layer::new(Kind::Settings);
+    let ca = to_base64(AUTHORITY);
+    for (field, value) in [
+        ("resourceGroup", "group"),
+        ("clusterEndpoint", "https://my-cluster.example:6443"),
+        ("kubernetesVersion", version),
+        ("caBundle", ca.as_str()),
+        ("bootstrapToken", "abcdef.0123456789abcdef"),
+    ] {
+        settings.set(field, value.into(), Place::Program).unwrap();
+    }
+    let mut pool = Layer::new(Kind::NodePool);
+    pool.set("taints", json!(["dedicated=gpu:NoSchedule", "late:NoExecute"]), Place::Program).unwrap();
+    pool.set("labels", json!({"tier": "web"}), Place::Program).unwrap();
+    let mut class = Layer::new(Kind::NodeClass);
+    class.set("maxPods", json!(42), Place::Program).unwrap();
+    resolve(&[settings, pool, class])
+}
+
+/// The files that the custom data writes, by their names.
+fn files(version: &str) -> Vec<(String, Value)> {
+    let data = KubeadmJoin.custom_data(&inputs(version)).unwrap();
+    let text = String::from_utf8(from_base64(data.expose()).unwrap()).unwrap();
+    let config: Value = serde_json::from_str(text.strip_prefix("#cloud-config\n").unwrap()).unwrap();
+    let file = |file: &Value| {
+        let content = from_base64(file["content"].as_str().unwrap()).unwrap();
+        (file["path"].as_str().unwrap().to_owned(), serde_json::from_slice(&content).unwrap())
+    };
+    config["write_files"].as_array().unwrap().iter().map(file).collect()
+}
+
+fn join(version: &str) -> Value {
+    files(version).into_iter().find(|(path, _)| path.ends_with("join.json")).unwrap().1
+}
+
+/// What kubeadm's types make of a document, or what they have against it.
+fn read(folder: &Path, document: &Value) -> Result<Value, String> {
+    let program = Cache::of_user().unwrap().find(Part::KubeadmTypes).unwrap_or_else(|missing| panic!("{missing}"));
+    let file = folder.join("join.json");
+    std::fs::write(&file, document.to_string()).unwrap();
+    let output = Command::new(program).arg(&file).output().unwrap();
+    if output.status.success() {
+        Ok(serde_json::from_slice(&output.stdout).unwrap())
+    } else {
+        Err(String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn kubeadm_reads_what_was_meant_in_both_of_its_versions() {
+    let folder = folder();
+    for (version, of) in [
+        ("1.30.4", "kubeadm.k8s.io/v1beta3"),
+        ("1.31.0", "kubeadm.k8s.io/v1beta4"),
+        ("1.34.4", "kubeadm.k8s.io/v1beta4"),
+    ] {
+        let document = join(version);
+        assert_eq!(document["apiVersion"], of);
+        let read = read(folder.path(), &document).unwrap_or_else(|error| panic!("{version}: {error}"));
+        let registration = &read["nodeRegistration"];
+        assert_eq!(
+            registration["taints"],
+            json!([{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}, {"key": "late", "effect": "NoExecute"}]),
+            "{version}"
+        );
+        let arguments = registration["kubeletExtraArgs"].as_array().unwrap();
+        let value =
+            |name: &str| arguments.iter().find(|one| one["name"] == name).map(|one| one["value"].as_str().unwrap());
+        assert_eq!(value("max-pods"), Some("42"), "{version}");
+        assert!(value("node-labels").unwrap().contains("tier=web"), "{version}");
+        assert_eq!(read["discovery"]["tlsBootstrapToken"], "abcdef.0123456789abcdef");
+        // The file that it trusts the cluster by is the one beside it.
+        let path = read["discovery"]["file"]["kubeConfigPath"].as_str().unwrap();
+        let (_, trusted) = files(version).into_iter().find(|(name, _)| name == path).unwrap();
+        let trusted = Kubeconfig::from_yaml(&trusted.to_string()).unwrap();
+        let cluster = trusted.clusters[0].cluster.clone().unwrap();
+        assert_eq!(cluster.server.as_deref(), Some("https://my-cluster.example:6443"));
+        assert_eq!(cluster.certificate_authority_data, Some(to_base64(AUTHORITY)));
+    }
+}
+
+#[test]
+fn a_mistake_in_the_document_is_one_for_kubeadm_too() {
+    let folder = folder();
+    let change = |version: &str, change: fn(&mut Value)| {
+        let mut document = join(version);
+        change(&mut document);
+        read(folder.path(), &document).expect_err("a mistake")
+    };
+    let unknown = change("1.34.4", |document| document["nodeRegistration"]["taintz"] = json!([]));
+    assert!(unknown.contains("unknown field \"nodeRegistration.taintz\""), "{unknown}");
+    let form = change("1.34.4", |document| document["nodeRegistration"]["taints"] = json!("dedicated=gpu:NoSchedule"));
+    assert!(form.contains("taints"), "{form}");
+    // The older version's arguments in the newer document, and the other way round.
+    let older =
+        change("1.34.4", |document| document["nodeRegistration"]["kubeletExtraArgs"] = json!({"max-pods": "42"}));
+    assert!(older.contains("kubeletExtraArgs"), "{older}");
+    let newer = change("1.30.4", |document| {
+        document["nodeRegistration"]["kubeletExtraArgs"] = json!([{"name": "max-pods", "value": "42"}]);
+    });
+    assert!(newer.contains("kubeletExtraArgs"), "{newer}");
+    let gone = change("1.34.4", |document| document["apiVersion"] = json!("kubeadm.k8s.io/v1beta9"));
+    assert!(gone.contains("v1beta9"), "{gone}");
+}

@@ -1,0 +1,161 @@
+//! An Azure, a cluster and the kubelets between them, in this process and on a clock of its own: no socket, no file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Namespace;
+use kiln_azure::arm::{Jitter, Scope};
+use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
+use kiln_azure::wire::InProcess;
+use kiln_azure::{Azure, AzureOptions};
+use kiln_engine::{Context, Stop, Watcher};
+use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, PodInspector, Readiness, Spread, WallClock};
+use kiln_sim_azure::{MachineView, Options, Sim, Speed, WorldSpec};
+use kiln_sim_kubernetes::Server;
+use kiln_sim_kubernetes::kubelet::{Kubelets, furnish};
+use kiln_types::{PoolName, SecretText};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::time::{Instant, sleep};
+
+use crate::failure::Failure;
+
+const ENDPOINT: &str = "https://azure.localhost";
+const NAMESPACE: &str = "kiln-system";
+
+/// How often kubelets look at their machines and pods.
+const TURN: Duration = Duration::from_secs(1);
+
+/// And while an image is made, when nothing happens on any node: often enough for their leases.
+const QUIET_TURN: Duration = Duration::from_secs(20);
+
+/// Nodes that are not there by then have a reason.
+const PATIENCE: u32 = 3_600;
+
+/// The demo's world.
+pub(super) struct World {
+    pub(super) sim: Sim,
+    pub(super) cluster: Cluster,
+    pub(super) pool: PoolName,
+    azure: Arc<Azure>,
+    clock: kiln_engine::Clock,
+    runs: Arc<AtomicU32>,
+    /// Nothing happens on any node.
+    pub(super) quiet: Arc<AtomicBool>,
+}
+
+impl World {
+    /// A pool of ten nodes whose recipe is stale, all Ready.
+    pub(super) async fn start(now: Timestamp) -> Result<Self, Failure> {
+        let spec = WorldSpec::default();
+        let pool: PoolName = spec.pools[0].name.parse().map_err(Failure::failed)?;
+        let options = Options { speed: Speed::Factor(1.0), ..Options::instant(now) };
+        let sim = Sim::new(spec, options).map_err(Failure::failed)?;
+        let began = Instant::now();
+        let clock: kiln_engine::Clock =
+            Arc::new(move || now + SignedDuration::try_from(began.elapsed()).unwrap_or(SignedDuration::MAX));
+        let server = Server::new(1, clock.clone()).with_scheduler();
+        let client = Client::new(server.service(), "default");
+        furnish(&client).await.map_err(Failure::failed)?;
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(NAMESPACE.to_owned());
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        namespaces.create(&PostParams::default(), &namespace).await.map_err(Failure::failed)?;
+        let time = clock.clone();
+        let options = ClusterOptions { spread: Spread::none(), clock: WallClock::new(move || time()) };
+        let world = Self {
+            azure: Arc::new(azure(&sim)?),
+            cluster: Cluster::new(client.clone(), options),
+            pool,
+            clock: clock.clone(),
+            runs: Arc::default(),
+            quiet: Arc::default(),
+            sim: sim.clone(),
+        };
+        let quiet = world.quiet.clone();
+        let mut kubelets = Kubelets::new(client).with_disks(Arc::new(sim.clone()));
+        tokio::spawn(async move {
+            loop {
+                kubelets.turn(&sim.machines(), clock()).await;
+                server.tick();
+                sleep(if quiet.load(Ordering::Relaxed) { QUIET_TURN } else { TURN }).await;
+            }
+        });
+        world.until_ready().await?;
+        Ok(world)
+    }
+
+    /// What an operation works with.
+    pub(super) fn context(&self, watcher: Arc<dyn Watcher>) -> Result<Context<Azure>, Failure> {
+        let namespace = NAMESPACE.parse().map_err(Failure::failed)?;
+        let runs = self.runs.clone();
+        Ok(Context {
+            factory: self.azure.clone(),
+            inside: Arc::new(PodInspector::new(&self.cluster, &namespace, "kiln")),
+            cluster: self.cluster.clone(),
+            namespace,
+            resource_group: self.sim.spec().resource_group.clone(),
+            clock: self.clock.clone(),
+            ids: Arc::new(move || {
+                let number = runs.fetch_add(1, Ordering::Relaxed);
+                format!("demo{number}").parse().expect("letters and digits are a run")
+            }),
+            own_node: None,
+            who: "demo".to_owned(),
+            watcher,
+            stop: Stop::never(),
+        })
+    }
+
+    /// The world's time.
+    pub(super) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// The node of an instance, by its number.
+    pub(super) fn node(&self, number: u32) -> Result<NodeName, Failure> {
+        let id = number.to_string().parse().map_err(Failure::failed)?;
+        let name = kiln_prototype::node_name::node_of(&self.pool, &id).map_err(Failure::failed)?;
+        name.parse().map_err(Failure::failed)
+    }
+
+    /// The machines of the pool, the newest last.
+    pub(super) fn machines(&self) -> Vec<MachineView> {
+        let of_pool = format!("/{}/", self.pool).to_ascii_lowercase();
+        let mut all = self.sim.machines();
+        all.retain(|machine| machine.id.to_ascii_lowercase().contains(&of_pool));
+        all.sort_by(|a, b| a.computer_name.cmp(&b.computer_name));
+        all
+    }
+
+    /// Waits until every machine of the pool is a Ready node.
+    pub(super) async fn until_ready(&self) -> Result<(), Failure> {
+        for _ in 0..PATIENCE {
+            let nodes = self.cluster.nodes_of(&self.pool).await.map_err(Failure::failed)?;
+            if nodes.len() == self.machines().len() && nodes.iter().all(|node| node.readiness == Readiness::Ready) {
+                return Ok(());
+            }
+            sleep(TURN).await;
+        }
+        Err(Failure::failed("not all nodes of the demo's pool became Ready"))
+    }
+}
+
+fn azure(sim: &Sim) -> Result<Azure, Failure> {
+    let spec = sim.spec();
+    let cloud = Cloud::custom("embedded", ENDPOINT, ENDPOINT, ENDPOINT).map_err(Failure::failed)?;
+    let first = spec.clients.first().ok_or_else(|| Failure::failed("the world has no client"))?;
+    let identity = Identity::ServicePrincipal(ServicePrincipal {
+        tenant: spec.tenant_id.clone(),
+        client_id: first.client_id.clone(),
+        secret: SecretText::new(first.client_secret.as_str()),
+    });
+    let answering = sim.clone();
+    let http = Arc::new(InProcess::new(move |request| answering.arm(request).answer()));
+    let credential =
+        Login { cloud: cloud.clone(), identity }.credential(&(http.clone() as _)).map_err(Failure::failed)?;
+    let scope = Scope::new(&spec.subscription_id, &spec.resource_group).map_err(Failure::failed)?;
+    Ok(Azure::new(scope, AzureOptions { cloud, credential, http, jitter: Jitter::none(), recorder: None }))
+}

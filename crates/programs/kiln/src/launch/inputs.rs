@@ -1,0 +1,182 @@
+//! What a machine is made of: the sources of `kiln bootstrap`, objects of the cluster, and what was detected.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_azure::Azure;
+use kiln_azure::login::Environment;
+use kiln_bootstrap::images::Cache;
+use kiln_bootstrap::{Layer, Resolved, resolve};
+use kiln_engine::detect::{self, AzureJsonFacts, KarpenterNames, KarpenterObjects, Sources as Detection, karpenter};
+use kiln_engine::launch::{Chosen, choose};
+use kiln_kubernetes::{Cluster, Endpoint};
+
+use super::Start;
+use super::place::Place;
+use crate::bootstrap::detect::object_layers;
+use crate::bootstrap::sources::Sources;
+use crate::failure::Failure;
+use crate::prototype::connect::{Now, cluster_of, cluster_options};
+
+#[derive(Debug, Args)]
+pub(super) struct Inputs {
+    #[command(flatten)]
+    sources: Sources,
+    /// `NodePool` of the cluster
+    #[arg(long, value_name = "NAME", help_heading = "Sources")]
+    pool: Option<String>,
+    /// `AKSNodeClass` of the cluster [default: the one that pool or claim names]
+    #[arg(long, value_name = "NAME", help_heading = "Sources")]
+    class: Option<String>,
+    /// `NodeClaim` of the cluster, with its pool and class
+    #[arg(long, value_name = "NAME", help_heading = "Sources")]
+    claim: Option<String>,
+    /// Look in cluster and cloud for what no source says
+    #[arg(long, help_heading = "Sources")]
+    detect: bool,
+    /// Digest of a certificate that the API server may show: `sha256:…`, of the certificate or of its key
+    #[arg(long, value_name = "PIN", help_heading = "Sources", requires = "detect")]
+    ca_pin: Option<String>,
+    /// How nodes start
+    #[arg(long, value_enum, default_value_t, help_heading = "Machine")]
+    pub(super) bootstrapper: Start,
+    /// Lists of image versions, believed for three days
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    image_cache: Option<PathBuf>,
+}
+
+/// Inputs with all that was found for them.
+pub(super) struct Found {
+    pub(super) inputs: Resolved,
+    pub(super) image: Chosen,
+    pub(super) azure: Option<Azure>,
+}
+
+impl Inputs {
+    /// Resolves all sources, and chooses the image.
+    pub(super) async fn find(&self, place: &Place, environment: &Environment, now: &Now) -> Result<Found, Failure> {
+        let mut layers = self.sources.layers()?;
+        let cluster = self.cluster(place, environment, now).await?;
+        let objects = self.objects(cluster.as_ref().map(|(cluster, _)| cluster)).await?;
+        object_layers(&objects, &mut layers)?;
+        let mut inputs = resolve(&layers);
+        let mut azure = None;
+        if self.detect {
+            let edge = place.azure_of(&inputs, environment, now).await?;
+            inputs = self.detected(place, cluster.as_ref(), &edge, layers, &inputs, now).await?;
+            azure = Some(edge);
+        }
+        let image = self.image(place, &inputs, &mut azure, environment, now).await?;
+        Ok(Found { inputs, image, azure })
+    }
+
+    async fn cluster(
+        &self,
+        place: &Place,
+        environment: &Environment,
+        now: &Now,
+    ) -> Result<Option<(Cluster, Endpoint)>, Failure> {
+        let named = self.pool.is_some() || self.class.is_some() || self.claim.is_some();
+        if !(named || self.detect && place.names_cluster(environment)) {
+            return Ok(None);
+        }
+        let config = place.cluster(environment).await?;
+        let endpoint = Endpoint::of(&config);
+        Ok(Some((cluster_of(config, now)?, endpoint)))
+    }
+
+    async fn objects(&self, cluster: Option<&Cluster>) -> Result<KarpenterObjects, Failure> {
+        let names = KarpenterNames {
+            node_pool: self.pool.clone(),
+            node_class: self.class.clone(),
+            node_claim: self.claim.clone(),
+        };
+        match cluster {
+            Some(cluster) if names != KarpenterNames::default() => {
+                karpenter(cluster, &names).await.map_err(|error| Failure::chain(1, &error))
+            }
+            _ => Ok(KarpenterObjects::default()),
+        }
+    }
+
+    async fn detected(
+        &self,
+        place: &Place,
+        cluster: Option<&(Cluster, Endpoint)>,
+        azure: &Azure,
+        mut layers: Vec<Layer>,
+        said: &Resolved,
+        now: &Now,
+    ) -> Result<Resolved, Failure> {
+        let file = std::fs::read_to_string(&place.azure_json).ok();
+        let name = place.azure_json.display().to_string();
+        let file = file.map(|text| AzureJsonFacts::read(name, &text)).transpose().map_err(Failure::input)?;
+        let unknown = Some(said.text("clusterEndpoint")).filter(|url| !url.is_empty()).map(Endpoint::unknown);
+        let found = detect::settings(&Detection {
+            endpoint: cluster.map(|(_, endpoint)| endpoint).or(unknown.as_ref()),
+            cluster: cluster.map(|(cluster, _)| cluster),
+            anonymous: Some(cluster_options(now)),
+            pin: self.ca_pin.as_deref(),
+            azure: Some(azure),
+            azure_json: file.as_ref(),
+        })
+        .await;
+        layers.push(found.layer().map_err(Failure::input)?);
+        let resolved = resolve(&layers);
+        for miss in found.unmet(&resolved) {
+            super::show::note(&miss.to_string());
+        }
+        Ok(resolved)
+    }
+
+    async fn image(
+        &self,
+        place: &Place,
+        inputs: &Resolved,
+        azure: &mut Option<Azure>,
+        environment: &Environment,
+        now: &Now,
+    ) -> Result<Chosen, Failure> {
+        let named = inputs.text("imageId");
+        // What names one version needs no cloud to be asked.
+        if named.parse::<kiln_aks_formats::image::ImageId>().is_ok_and(|id| id.version != "latest") {
+            return Ok(Chosen { id: named.to_owned(), by: "imageId".to_owned() });
+        }
+        let edge = match azure.take() {
+            Some(edge) => edge,
+            None => place.azure_of(inputs, environment, now).await?,
+        };
+        let mut cache = self.read_cache()?;
+        let before = cache.clone();
+        let chosen = choose(&edge, inputs, &mut cache, now.as_ref()().as_second())
+            .await
+            .map_err(|error| Failure::chain(1, &error))?;
+        if cache != before {
+            self.write_cache(&cache)?;
+        }
+        *azure = Some(edge);
+        Ok(chosen)
+    }
+
+    /// A cache that is not there or cannot be read is an empty one: it costs a list, not a launch.
+    fn read_cache(&self) -> Result<Cache, Failure> {
+        let Some(path) = &self.image_cache else { return Ok(Cache::default()) };
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Cache::default()),
+            Err(error) => Err(Failure::file(path, error)),
+        }
+    }
+
+    fn write_cache(&self, cache: &Cache) -> Result<(), Failure> {
+        let Some(path) = &self.image_cache else { return Ok(()) };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."));
+        let write = || -> std::io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            serde_json::to_writer(&mut file, cache)?;
+            file.persist(path)?;
+            Ok(())
+        };
+        write().map_err(|error| Failure::file(path, error))
+    }
+}

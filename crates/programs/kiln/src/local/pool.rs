@@ -1,0 +1,237 @@
+//! `kiln local pool`: machines that one recipe makes.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use kiln_local::{PoolSpec, Size, ids};
+use kiln_types::{Factory as _, InstanceId, PoolName, Tags};
+use serde_json::json;
+
+use super::Common;
+use super::factory::{Local, failed, image_id, user_data};
+use crate::answer;
+use crate::failure::Failure;
+use crate::prototype::connect::Now;
+
+const CREATE: &str = "Examples:
+  kiln local pool create nodes --image debian --count 2 --user-data node.json
+  kiln local pool create vms --image debian-vm --size 2x2048
+
+User data is what machines may read of the metadata service for as long as they live, the place for a NodeConfig. Custom data is on a medium
+in their drive at first boot, and is what `kiln prototype` takes away from a pool whose image needs it no more.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Pool {
+    /// Make a pool and switch its machines on
+    Create(Create),
+    /// All pools
+    List(List),
+    /// Make a pool larger or smaller
+    Scale(Scale),
+    /// Remove a pool with its machines and their disks
+    Delete(Delete),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CREATE)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    common: Common,
+    /// Name of the pool; its nodes are named after it
+    name: PoolName,
+    /// Name of an imported image
+    #[arg(long, value_name = "NAME")]
+    image: String,
+    /// How many machines
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    count: u32,
+    /// Processors and MiB of memory of a virtual machine
+    #[arg(long, value_name = "CORESxMIB", default_value = "1x1024")]
+    size: Size,
+    /// What machines read of the metadata service
+    #[arg(long, value_name = "FILE")]
+    user_data: Option<PathBuf>,
+    /// What machines read at their first boot
+    #[arg(long, value_name = "FILE")]
+    custom_data: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  kiln local pool scale nodes 3\n\nMachines with the highest numbers go first.")]
+pub(crate) struct Scale {
+    #[command(flatten)]
+    common: Common,
+    /// Name of the pool
+    name: PoolName,
+    /// How many machines it is to have
+    count: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    common: Common,
+    /// Name of the pool
+    name: PoolName,
+}
+
+pub(crate) async fn run(command: &Pool, now: &Now) -> Result<(), Failure> {
+    match command {
+        Pool::Create(command) => create(command, now).await,
+        Pool::List(command) => list(command, now).await,
+        Pool::Scale(command) => scale(command, now).await,
+        Pool::Delete(Delete { common, name }) => {
+            let local = common.state.open(now)?;
+            local.delete_pool(name).await.map_err(|error| failed(&error))?;
+            tell(&user_data(&local.store().folder(), name.as_str()), None)?;
+            answer::either(common.output, &json!({"pool": name}), |_| format!("pool `{name}` is gone\n"))
+        }
+    }
+}
+
+async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
+    let Create { common, name, image, count, size, .. } = command;
+    let read = |path: &Option<PathBuf>| match path {
+        Some(path) => fs::read_to_string(path).map(Some).map_err(|error| Failure::file(path, error)),
+        None => Ok(None),
+    };
+    let custom_data = read(&command.custom_data)?.map(kiln_types::SecretText::new);
+    let told = read(&command.user_data)?;
+    let local = common.state.open(now)?;
+    let image = if image.starts_with('/') { image.clone() } else { ids::of_image(image) };
+    let spec =
+        PoolSpec { name: name.clone(), image, capacity: *count, size: *size, custom_data, tags: Tags::default() };
+    let path = user_data(&local.store().folder(), name.as_str());
+    let known = is_known(&local, name).await?;
+    if !known {
+        // Before the machines, which ask for it at once. What a pool of this name left is nobody's.
+        tell(&path, told.as_deref())?;
+    }
+    if let Err(error) = local.create_pool(&spec).await {
+        if !known && !is_known(&local, name).await? {
+            tell(&path, None)?;
+        }
+        return Err(failed(&error));
+    }
+    // A pool that was there was not refused, so it is the same one: it may be told something else, and is not made to forget.
+    if known && told.is_some() {
+        tell(&path, told.as_deref())?;
+    }
+    shown(common, &local, name).await
+}
+
+async fn is_known(local: &Local, name: &PoolName) -> Result<bool, Failure> {
+    Ok(local.pools().await.map_err(|error| failed(&error))?.iter().any(|pool| pool.name == *name))
+}
+
+/// What machines of a pool read from now on: this whole text or none. It may hold secrets.
+fn tell(path: &Path, text: Option<&str>) -> Result<(), Failure> {
+    let told = match text {
+        Some(text) => replace(path, text),
+        None => fs::remove_file(path),
+    };
+    match told {
+        Err(error) if error.kind() != io::ErrorKind::NotFound || text.is_some() => {
+            Err(Failure::failed(format_args!("{}: {error}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let new = unfinished(path);
+    let _ = fs::remove_file(&new);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_data()?;
+    fs::rename(&new, path)
+}
+
+/// Where the text of a pool is written before it is whole: not where somebody writes another pool's. No pool's name begins with a dot.
+fn unfinished(path: &Path) -> PathBuf {
+    let pool = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{pool}.new"))
+}
+
+async fn scale(command: &Scale, now: &Now) -> Result<(), Failure> {
+    let Scale { common, name, count } = command;
+    let local = common.state.open(now)?;
+    let pool = local.describe_pool(name).await.map_err(|error| failed(&error))?;
+    if pool.capacity < *count {
+        local.add_instances(&pool, count - pool.capacity).await.map_err(|error| failed(&error))?;
+    } else if pool.capacity > *count {
+        let mut all = local.instances(name).await.map_err(|error| failed(&error))?;
+        all.sort_by_key(|instance| instance.id.as_str().parse::<u64>().unwrap_or(u64::MAX));
+        let keep = usize::try_from(*count).unwrap_or(usize::MAX);
+        let gone: Vec<InstanceId> = all.into_iter().skip(keep).map(|instance| instance.id).collect();
+        local.remove_instances(name, &gone).await.map_err(|error| failed(&error))?;
+    }
+    shown(common, &local, name).await
+}
+
+async fn shown(common: &Common, local: &Local, name: &PoolName) -> Result<(), Failure> {
+    let instances = local.instances(name).await.map_err(|error| failed(&error))?;
+    let nodes: Vec<&str> = instances.iter().map(|instance| instance.node_name.as_str()).collect();
+    let value = json!({"pool": name, "capacity": instances.len(), "nodes": nodes});
+    answer::either(common.output, &value, |_| format!("pool `{name}`: {}\n", nodes.join(", ")))
+}
+
+async fn list(List { common }: &List, now: &Now) -> Result<(), Failure> {
+    let pools = common.state.open(now)?.pools().await.map_err(|error| failed(&error))?;
+    answer::either(common.output, &json!({"pools": pools}), |_| {
+        let mut table = Table::new();
+        table.load_style(NOTHING).set_header(["POOL", "MACHINES", "SIZE", "IMAGE"]);
+        for pool in &pools {
+            let image = image_id(&pool.recipe.image);
+            table.add_row([pool.name.to_string(), pool.capacity.to_string(), pool.size.clone(), image]);
+        }
+        lines(&table)
+    })
+}
+
+/// A table without the spaces at the ends of its lines.
+pub(super) fn lines(table: &Table) -> String {
+    table.lines().flat_map(|line| [line.trim_end().to_owned(), "\n".to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn two_pools_that_are_told_at_once_write_into_files_of_their_own() {
+        let path = |pool| unfinished(&user_data(Path::new("/state"), pool));
+        assert_eq!(path("few"), Path::new("/state/user-data/.few.new"));
+        assert_ne!(path("few"), path("many"));
+    }
+
+    #[test]
+    fn what_a_pool_is_told_is_its_owners_alone_even_where_it_was_everybodys_and_can_be_taken_back() {
+        let state = tempfile::tempdir().unwrap();
+        let path = user_data(state.path(), "few");
+        tell(&path, None).unwrap();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "of an earlier pool").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        tell(&path, Some("hunter2")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "hunter2");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        tell(&path, None).unwrap();
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,230 @@
+//! Which Azure and which cluster, and as whom.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use kiln_azure::arm::{Jitter, Scope};
+use kiln_azure::login::{AzureJson, Cloud, Environment, Login, LoginChoice, choose, discover};
+use kiln_azure::wire::{HttpOptions, http_client};
+use kiln_azure::{Azure, AzureOptions};
+use kiln_kubernetes::{Cluster, ClusterOptions, Namespace, Spread, WallClock};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+use super::common::Common;
+use crate::failure::Failure;
+
+/// Where the resource manager is, where it is not Azure's own.
+const ARM_ENDPOINT: &str = "KILN_ARM_ENDPOINT";
+/// Certificates to trust besides the system's.
+const CA_FILE: &str = "KILN_CA_FILE";
+/// Where the metadata service is, by the name that Azure's SDKs know.
+const METADATA_HOST: &str = "AZURE_POD_IDENTITY_AUTHORITY_HOST";
+const SUBSCRIPTION: &str = "AZURE_SUBSCRIPTION_ID";
+const RESOURCE_GROUP: &str = "AZURE_RESOURCE_GROUP";
+
+/// Where a run works.
+#[derive(Debug)]
+pub(crate) struct Place<F> {
+    pub(crate) factory: F,
+    pub(crate) cluster: Cluster,
+    pub(crate) namespace: Namespace,
+    pub(crate) resource_group: String,
+    /// The node that we run on, in a pod.
+    pub(crate) own_node: Option<String>,
+    /// What the pods run that look into nodes: in a pod our own image.
+    pub(crate) pod_image: Option<String>,
+    /// What it is pulled with.
+    pub(crate) pod_pull_secret: Option<String>,
+    /// Who started this, for journals and tags.
+    pub(crate) who: String,
+}
+
+/// The program's clock.
+pub(crate) type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Finds the cluster of a factory whose pools are in this resource group. Nothing is changed anywhere.
+pub(crate) async fn connect<F>(
+    (factory, resource_group): (F, String),
+    common: &Common,
+    environment: &Environment,
+    now: &Now,
+) -> Result<Place<F>, Failure> {
+    let cluster = cluster(common, environment, now).await?;
+    let namespace = match (&common.namespace, environment.get("POD_NAMESPACE")) {
+        (Some(namespace), _) => namespace.clone(),
+        (None, Some(text)) => text.parse().map_err(|error| Failure::input(format_args!("POD_NAMESPACE: {error}")))?,
+        (None, None) => "default".parse().map_err(Failure::failed)?,
+    };
+    let pull_secret =
+        common.pod_pull_secret.clone().or_else(|| environment.get("POD_PULL_SECRET").map(ToOwned::to_owned));
+    Ok(Place {
+        factory,
+        cluster,
+        namespace,
+        resource_group,
+        own_node: environment.get("NODE_ID").map(ToOwned::to_owned),
+        pod_image: common.pod_image.clone().or_else(|| environment.get("POD_IMAGE").map(ToOwned::to_owned)),
+        pod_pull_secret: pull_secret,
+        who: who(environment),
+    })
+}
+
+/// One resource group of Azure, and its name.
+pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now) -> Result<(Azure, String), Failure> {
+    let metadata_base = match environment.get(METADATA_HOST) {
+        Some(text) => Some(text.parse().map_err(|error| Failure::input(format_args!("{METADATA_HOST}: {error}")))?),
+        None => None,
+    };
+    let options = HttpOptions { ca_file: environment.get(CA_FILE).map(Into::into), metadata_base };
+    let http = http_client(&options).map_err(|error| Failure::chain(2, &error))?;
+    let cloud = match environment.get(ARM_ENDPOINT) {
+        Some(text) => {
+            let url = text.parse().map_err(|error| Failure::input(format_args!("{ARM_ENDPOINT}: {error}")))?;
+            Some(discover(http.as_ref(), &url).await.map_err(|error| Failure::chain(1, &error))?)
+        }
+        None => None,
+    };
+    let known = Known::find(common, environment)?;
+    let login = known.login(common, cloud, environment)?;
+    let subscription = known.subscription(common, environment)?;
+    let resource_group = known.resource_group(common, environment)?;
+    let credential = login.credential(&http).map_err(|error| Failure::chain(2, &error))?;
+    let scope = Scope::new(&subscription, &resource_group).map_err(Failure::input)?;
+    let jitter = Jitter::new(spread(now.as_ref()()));
+    let options = AzureOptions { cloud: login.cloud, credential, http, jitter, recorder: None };
+    Ok((Azure::new(scope, options), resource_group))
+}
+
+/// What `azure.json` says, where it counts.
+struct Known {
+    json: Option<AzureJson>,
+    workload: bool,
+}
+
+impl Known {
+    /// In a pod with workload identity the file is a help for what no option says; otherwise it is how the pod logs in.
+    fn find(common: &Common, environment: &Environment) -> Result<Self, Failure> {
+        let workload = environment.get(Environment::FEDERATED_TOKEN_FILE).is_some();
+        let wanted = common.in_cluster && (!workload || common.azure_json.exists());
+        let json = if wanted {
+            let read = AzureJson::read(&common.azure_json, common.azure_stack.as_deref());
+            Some(read.map_err(|error| Failure::chain(2, &error))?)
+        } else {
+            None
+        };
+        Ok(Self { json, workload })
+    }
+
+    fn login(&self, common: &Common, cloud: Option<Cloud>, environment: &Environment) -> Result<Login, Failure> {
+        if let (Some(json), false) = (&self.json, self.workload) {
+            let cloud = cloud.unwrap_or_else(|| json.cloud.clone());
+            return Ok(Login { cloud, identity: json.identity.clone() });
+        }
+        let cloud = cloud.or_else(|| self.json.as_ref().map(|json| json.cloud.clone()));
+        let choice = if common.in_cluster { LoginChoice::Workload } else { LoginChoice::Automatic };
+        choose(&choice, None, cloud, environment).map_err(|error| Failure::chain(2, &error))
+    }
+
+    fn subscription(&self, common: &Common, environment: &Environment) -> Result<String, Failure> {
+        let given = common.subscription.as_ref().map(|id| id.as_str().to_owned());
+        let json = || self.json.as_ref().map(|json| json.subscription.clone());
+        let variable = || environment.get(SUBSCRIPTION).map(ToOwned::to_owned);
+        given.or_else(json).or_else(variable).ok_or_else(|| {
+            missing("which subscription", "`--subscription GUID`", SUBSCRIPTION, "subscriptionId", common)
+        })
+    }
+
+    fn resource_group(&self, common: &Common, environment: &Environment) -> Result<String, Failure> {
+        let given = common.resource_group.clone();
+        let json = || self.json.as_ref().map(|json| json.resource_group.clone());
+        let variable = || environment.get(RESOURCE_GROUP).map(ToOwned::to_owned);
+        given.or_else(json).or_else(variable).ok_or_else(|| {
+            missing("which resource group", "`--resource-group NAME`", RESOURCE_GROUP, "resourceGroup", common)
+        })
+    }
+}
+
+fn missing(what: &str, option: &str, variable: &str, field: &str, common: &Common) -> Failure {
+    let file =
+        if common.in_cluster { &format!(", or put `{field}` into `{}`", common.azure_json.display()) } else { "" };
+    Failure::input(format_args!("{what} is not known: give {option}, or set `{variable}`{file}"))
+}
+
+async fn cluster(common: &Common, environment: &Environment, now: &Now) -> Result<Cluster, Failure> {
+    cluster_of(cluster_config(common, environment).await?, now)
+}
+
+/// How the cluster is reached, and as whom.
+pub(crate) async fn cluster_config(common: &Common, environment: &Environment) -> Result<kube::Config, Failure> {
+    if common.kubeconfig.is_none() && common.in_cluster && environment.get("KUBECONFIG").is_none() {
+        return kube::Config::incluster().map_err(|error| {
+            Failure::chain(2, &error).hint("`--in-cluster` is for pods; elsewhere give `--kubeconfig`")
+        });
+    }
+    config_of(common.kubeconfig.as_deref(), common.context.clone()).await
+}
+
+/// The cluster of a kubeconfig: this one, or as kubectl finds it.
+pub(crate) async fn config_of(kubeconfig: Option<&Path>, context: Option<String>) -> Result<kube::Config, Failure> {
+    let chosen = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    match kubeconfig {
+        Some(path) => from_file(Kubeconfig::read_from(path), &chosen).await,
+        None => from_file(Kubeconfig::read(), &chosen)
+            .await
+            .map_err(|failure| failure.hint("give `--kubeconfig FILE`, or set `KUBECONFIG`")),
+    }
+}
+
+/// What a cluster takes from this program.
+pub(crate) fn cluster_options(now: &Now) -> ClusterOptions {
+    let clock = now.clone();
+    ClusterOptions { spread: Spread::new(spread(now.as_ref()())), clock: WallClock::new(move || clock.as_ref()()) }
+}
+
+/// The cluster that is reached so.
+pub(crate) fn cluster_of(config: kube::Config, now: &Now) -> Result<Cluster, Failure> {
+    let client = kiln_kubernetes::connect(config).map_err(|error| Failure::chain(2, &error))?;
+    Ok(Cluster::new(client, cluster_options(now)))
+}
+
+async fn from_file(
+    read: Result<Kubeconfig, KubeconfigError>,
+    options: &KubeConfigOptions,
+) -> Result<kube::Config, Failure> {
+    let read = read.map_err(|error| Failure::chain(2, &error))?;
+    let has_proxy = read.clusters.iter().any(|named| named.cluster.as_ref().is_some_and(|c| c.proxy_url.is_some()));
+    let config = kube::Config::from_custom_kubeconfig(read, options).await;
+    let mut config = config.map_err(|error| Failure::chain(2, &error))?;
+    if !has_proxy {
+        // A proxy of the environment is for Azure: an API server is behind one only where its kubeconfig says so.
+        config.proxy_url = None;
+    }
+    Ok(config)
+}
+
+/// Numbers that spread the retries of many clients: they need to differ between processes, nothing else.
+fn spread(seed: Timestamp) -> impl Fn() -> f64 + Send + Sync + 'static {
+    let state = AtomicU64::new(seed.as_microsecond().unsigned_abs() ^ (u64::from(std::process::id()) << 32));
+    move || {
+        // splitmix64
+        let mut z = state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        f64::from(u32::try_from((z ^ (z >> 31)) >> 32).unwrap_or_default()) / (f64::from(u32::MAX) + 1.0)
+    }
+}
+
+/// A pod by its name, a person by their login and machine.
+fn who(environment: &Environment) -> String {
+    if let (Some(namespace), Some(pod)) = (environment.get("POD_NAMESPACE"), environment.get("POD_NAME")) {
+        return format!("pod {namespace}/{pod}");
+    }
+    let user = environment.get("USER").or_else(|| environment.get("LOGNAME")).unwrap_or("unknown");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match host.trim() {
+        "" => user.to_owned(),
+        host => format!("{user}@{host}"),
+    }
+}

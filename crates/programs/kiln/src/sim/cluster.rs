@@ -1,0 +1,143 @@
+//! The cluster of a served world: the embedded API server, or a real one, and the kubelets that the world plays.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kiln_sim_azure::Sim;
+use kiln_sim_azure::tls::Tls;
+use kiln_sim_kubernetes::kubelet::{self, Kubelets};
+use kiln_sim_kubernetes::serve::Socket;
+use kiln_sim_kubernetes::{Clock, Server, Token, write_kubeconfig};
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::folder::Folder;
+use crate::failure::Failure;
+
+/// How often the kubelets look at their machines and pods. Often enough that a boot of a minute at speed 60 is seen.
+const TURN: Duration = Duration::from_secs(1);
+
+/// A cluster, ready to run.
+pub(crate) struct Cluster {
+    client: Client,
+    clock: Clock,
+    embedded: Option<(Server, Socket, Token)>,
+    /// How it is reached.
+    pub(crate) kubeconfig: PathBuf,
+}
+
+impl Cluster {
+    /// The embedded cluster of a folder; in memory when the folder is not to stay.
+    pub(crate) fn embedded(
+        folder: &Folder,
+        socket: Socket,
+        tls: &Tls,
+        seed: u64,
+        wall: Timestamp,
+    ) -> Result<Self, Failure> {
+        let clock = clock(wall);
+        let (kubeconfig, token) = folder.kubeconfig();
+        let server = match folder {
+            Folder::Kept { path, .. } => Server::open(path, seed, clock.clone()).map_err(Failure::input)?,
+            Folder::Temporary(_) => Server::new(seed, clock.clone()),
+        };
+        let server = server.with_scheduler();
+        let token = Token::open(&token).map_err(Failure::input)?;
+        write_kubeconfig(&kubeconfig, reached(socket.address), &tls.ca_file, &token).map_err(Failure::input)?;
+        let client = Client::new(server.service(), "default");
+        Ok(Self { client, clock, embedded: Some((server, socket, token)), kubeconfig })
+    }
+
+    /// The real cluster that a kubeconfig leads to.
+    pub(crate) async fn real(path: &Path, wall: Timestamp) -> Result<Self, Failure> {
+        let fail = |error: &dyn std::fmt::Display| Failure::file(path, error);
+        let kubeconfig = std::path::absolute(path).map_err(|error| fail(&error))?;
+        let read = Kubeconfig::read_from(path).map_err(|error| fail(&error))?;
+        let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
+        let mut config = config.map_err(|error| fail(&error))?;
+        // A proxy of the environment is not meant for one's own cluster.
+        config.proxy_url = None;
+        kiln_tls::install();
+        let client = Client::try_from(config).map_err(|error| fail(&error))?;
+        Ok(Self { client, clock: clock(wall), embedded: None, kubeconfig })
+    }
+
+    /// Serves it where it is embedded, and plays the kubelets, until told to stop.
+    pub(crate) async fn run(self, sim: Sim, tls: Tls, stop: watch::Receiver<bool>) {
+        let Self { client, clock, embedded, .. } = self;
+        if embedded.is_some()
+            && let Err(error) = kubelet::furnish(&client).await
+        {
+            eprintln!("the daemon set of the cluster could not be made: {error}");
+        }
+        let kubelets = Kubelets::new(client).with_disks(Arc::new(sim.clone()));
+        let kubelets = play(kubelets, sim, clock, stop.clone());
+        match embedded {
+            Some((server, socket, token)) => {
+                tokio::join!(socket.serve(server, tls.config, token, told(stop)), kubelets);
+            }
+            None => kubelets.await,
+        }
+    }
+}
+
+/// Ends when the stop is told, or when nobody is left to tell it.
+async fn told(mut stop: watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stopped| *stopped).await;
+}
+
+async fn play(mut kubelets: Kubelets, sim: Sim, clock: Clock, stop: watch::Receiver<bool>) {
+    let mut stop = pin!(told(stop));
+    let mut turns = interval(TURN);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut said = String::new();
+    // Machines that cannot join, with the boot that showed it.
+    let mut outside = BTreeSet::new();
+    loop {
+        tokio::select! {
+            () = &mut stop => return,
+            _ = turns.tick() => {}
+        }
+        let machines = sim.machines();
+        for machine in &machines {
+            if let Some(why) = &machine.cannot_join
+                && outside.insert((machine.vm_id.clone(), machine.boots))
+            {
+                eprintln!("{} does not join: {why}", machine.computer_name);
+            }
+        }
+        let problems = tokio::select! {
+            () = &mut stop => return,
+            problems = kubelets.turn(&machines, clock()) => problems,
+        };
+        // A cluster that is away is told of once, not every second.
+        let text = problems.first().map(ToString::to_string).unwrap_or_default();
+        if !text.is_empty() && text != said {
+            eprintln!("{text}");
+        }
+        said = text;
+    }
+}
+
+/// The time of the day, counted from the program's start.
+fn clock(wall: Timestamp) -> Clock {
+    let started = Instant::now();
+    Arc::new(move || wall + SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX))
+}
+
+/// An address that means all addresses is reached at loopback.
+fn reached(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}

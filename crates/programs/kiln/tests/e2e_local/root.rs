@@ -1,0 +1,156 @@
+//! What the image of a node has besides a Debian: kilnd and its units, a kubelet, a network plugin, images of containers.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use test_deps::{Cache, KubePrograms};
+
+use super::image;
+use super::inside::KILN;
+
+pub(crate) const UNITS: &str = "usr/lib/systemd/system";
+
+/// The image's own list of what is in it. A new node asks the join service by its identity, not by anything on the disk.
+pub(crate) const IMAGE: &str = r#"{
+    "kubelets": {"1.34.4": "/usr/bin/kubelet"}, "runtimes": {"1.6.20": "/usr/bin/containerd"}, "cniPlugins": "/opt/cni/bin",
+    "sandboxImage": "docker.io/library/pause:test", "interface": "host0",
+    "execPlugins": {"managedIdentity": {"command": "/usr/bin/join", "args": ["{endpoint}"]}}
+}"#;
+
+/// Fetches what a kubelet joins with, from a service of the cluster.
+const JOIN: &str = r#"#!/bin/sh
+exec curl --silent --show-error --fail --max-time 10 "$1"
+"#;
+
+/// The plugins of a network: what containerd calls for a pod's loopback device, and one wire per pod, which is as much as a pod needs that
+/// never speaks to anybody.
+const PLUGIN: &str = r#"#!/bin/sh
+set -eu
+cat >/dev/null
+wire=w$(echo "$CNI_CONTAINERID" | cut -c1-10)
+number=$(( 0x$(echo "$CNI_CONTAINERID" | cut -c1-2) % 250 + 2 ))
+case $CNI_COMMAND-$(basename "$0") in
+ADD-loopback)
+    nsenter --net="$CNI_NETNS" ip link set lo up
+    echo '{"cniVersion": "0.3.1", "interfaces": [{"name": "lo"}], "ips": [{"version": "4", "address": "127.0.0.1/8", "interface": 0}]}'
+    ;;
+ADD-wire)
+    ip link add "$wire" type veth peer name "${wire}p"
+    ip link set "$wire" up
+    ip link set "${wire}p" netns "$CNI_NETNS"
+    nsenter --net="$CNI_NETNS" sh -euc "
+        ip link set ${wire}p name $CNI_IFNAME
+        ip address add 10.88.0.$number/24 dev $CNI_IFNAME
+        ip link set $CNI_IFNAME up
+    "
+    echo "{\"cniVersion\": \"0.4.0\", \"interfaces\": [{\"name\": \"$CNI_IFNAME\", \"sandbox\": \"$CNI_NETNS\"}],
+        \"ips\": [{\"version\": \"4\", \"address\": \"10.88.0.$number/24\", \"interface\": 0}]}"
+    ;;
+DEL-wire) ip link delete "$wire" 2>/dev/null || true ;;
+VERSION-*) echo '{"cniVersion": "0.4.0", "supportedVersions": ["0.3.1", "0.4.0"]}' ;;
+esac
+"#;
+
+const NETWORK: &str = r#"{"cniVersion": "0.4.0", "name": "wire", "plugins": [{"type": "wire"}]}"#;
+
+/// Puts images that came with the disk where containerd has them, once; a clone has them already.
+const IMPORT: &str = "[Unit]
+ConditionPathExists=!/var/lib/imported
+After=containerd.service
+Requires=containerd.service
+Before=kubelet.service
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/ctr --namespace k8s.io images import --snapshotter native /usr/share/images.tar
+ExecStart=/usr/bin/touch /var/lib/imported
+[Install]
+WantedBy=multi-user.target
+";
+
+/// The root of a node in a new folder: the Debian, and what comes to it.
+pub(crate) fn make(folder: &Path, debian: &Path) {
+    // The same files by another name, where they are on the same disk: nobody writes to them.
+    let copied = |how: &str| {
+        let _ = fs::remove_dir_all(folder);
+        let status = Command::new("cp").arg(how).arg(debian).arg(folder).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    assert!(copied("-al") || copied("-a"), "{} could not be copied", debian.display());
+    let kilnd = kilnd();
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../units");
+    file(folder, "usr/bin/kilnd", &read(&kilnd), 0o755);
+    for (unit, target) in
+        [("identity", "sysinit.target"), ("config", "multi-user.target"), ("watch", "multi-user.target")]
+    {
+        let name = format!("kiln-{unit}.service");
+        file(folder, &format!("{UNITS}/{name}"), &read(&units.join(&name)), 0o644);
+        link(folder, &format!("{UNITS}/{target}.wants/{name}"), &format!("../{name}"));
+    }
+    for service in ["kubelet", "containerd"] {
+        let name = format!("{service}.service.d/10-kiln.conf");
+        file(folder, &format!("{UNITS}/{name}"), &read(&units.join(&name)), 0o644);
+    }
+    let kubelet =
+        "[Unit]\nDescription=kubelet\n[Service]\nExecStart=/usr/bin/kubelet\nRestart=on-failure\nRestartSec=1\n";
+    file(folder, &format!("{UNITS}/kubelet.service"), kubelet.as_bytes(), 0o644);
+    file(folder, &format!("{UNITS}/images.service"), IMPORT.as_bytes(), 0o644);
+    for unit in ["kubelet", "images"] {
+        link(folder, &format!("{UNITS}/multi-user.target.wants/{unit}.service"), &format!("../{unit}.service"));
+    }
+    share(&kubelet_program(), &folder.join("usr/bin/kubelet"));
+    file(folder, "usr/lib/kiln/image.json", IMAGE.as_bytes(), 0o644);
+    file(folder, "usr/bin/join", JOIN.as_bytes(), 0o755);
+    for plugin in ["loopback", "wire"] {
+        file(folder, &format!("opt/cni/bin/{plugin}"), PLUGIN.as_bytes(), 0o755);
+    }
+    file(folder, "etc/cni/net.d/10-wire.conflist", NETWORK.as_bytes(), 0o644);
+    file(folder, "etc/hosts", b"127.0.0.1 localhost\n10.77.0.1 kubernetes\n", 0o644);
+    // Nobody answers for names here; without this a program waits for the servers of whoever made the Debian.
+    file(folder, "etc/resolv.conf", b"", 0o644);
+    file(folder, "usr/share/images.tar", &image::archive(&kilnd, debian), 0o644);
+}
+
+/// The kilnd that was built beside kiln, built now where it was not.
+fn kilnd() -> PathBuf {
+    let path = Path::new(KILN).with_file_name("kilnd");
+    if !path.exists() {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo).args(["build", "--offline", "--package", "kilnd"]).status();
+        assert!(built.is_ok_and(|status| status.success()) && path.exists(), "{} is not there", path.display());
+    }
+    path
+}
+
+fn kubelet_program() -> PathBuf {
+    let cache = Cache::of_user().unwrap_or_else(|error| panic!("{error}"));
+    let kubelet = KubePrograms::of_user(cache).find("kubelet").unwrap_or_else(|missing| panic!("{missing}"));
+    // What is called kubelet there may be a link to one program for all names.
+    kubelet.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", kubelet.display()))
+}
+
+pub(crate) fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+pub(crate) fn file(folder: &Path, path: &str, content: &[u8], mode: u32) {
+    let path = folder.join(path);
+    // The Debian's own file of this name keeps its content.
+    let _ = fs::remove_file(&path);
+    let written = fs::create_dir_all(path.parent().expect("a folder"))
+        .and_then(|()| fs::write(&path, content))
+        .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)));
+    written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+pub(crate) fn link(folder: &Path, path: &str, target: &str) {
+    let path = folder.join(path);
+    let made = fs::create_dir_all(path.parent().expect("a folder")).and_then(|()| symlink(target, &path));
+    made.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+/// A big file that nobody changes: one more name for it, or a copy where that is on another disk.
+fn share(from: &Path, to: &Path) {
+    fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop)).unwrap_or_else(|error| panic!("{error}"));
+}

@@ -1,0 +1,217 @@
+//! How the kubelet of this disk got in, by its kubeconfigs. Nothing of a credential leaves this module but its kind.
+
+use kiln_host::Root;
+use kiln_node_config::spec::{CredentialFrom, CredentialKind};
+use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, DOCUMENT, GENERATIONS, KUBECONFIG, current};
+use kiln_node_plan::{JoinCredential, TokenId};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+/// Where a kubelet's first credential is: ours, AKS Engine's and AKS', kubeadm's.
+pub(super) const FIRST: [&str; 2] = ["/var/lib/kubelet/bootstrap-kubeconfig", "/etc/kubernetes/bootstrap-kubelet.conf"];
+/// Where its lasting one is.
+const LASTING: [&str; 3] =
+    ["/var/lib/kubelet/kubeconfig", "/etc/kubernetes/kubelet.conf", "/etc/kubernetes/kubeconfig"];
+/// What kubelet writes by itself, for one node.
+const OWN: &str = "/var/lib/kubelet/pki/";
+
+/// What a kubeconfig says of its user.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct User {
+    command: Option<String>,
+    certificate: Option<String>,
+    embedded: bool,
+    token: Option<Token>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Token {
+    Bootstrap(TokenId),
+    Other,
+}
+
+/// How the kubelet got in; none where there is no trace of one.
+pub fn credential(root: &Root) -> Result<Option<JoinCredential>, kiln_host::Error> {
+    let first = [current(BOOTSTRAP_KUBECONFIG)].into_iter().chain(FIRST.map(str::to_owned));
+    let lasting = [current(KUBECONFIG)].into_iter().chain(LASTING.map(str::to_owned));
+    let mut seen = Vec::new();
+    for path in first.chain(lasting) {
+        let Some(bytes) = root.read_if_there(&path)? else { continue };
+        match kind(&path, &user(&String::from_utf8_lossy(&bytes))) {
+            Ok(kind) => return Ok(Some(kind)),
+            Err(why) => seen.push(format!("`{path}` {why}")),
+        }
+    }
+    Ok((!seen.is_empty()).then(|| JoinCredential::Unknown { why: seen.join("; ") }))
+}
+
+/// Kubeconfigs that name the certificate which kubelet got for one node. Without a first credential beside them they lead nowhere.
+pub(super) fn own(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+    let mut all = Vec::new();
+    for path in LASTING {
+        let bytes = root.read_if_there(path)?.unwrap_or_default();
+        let certificate = user(&String::from_utf8_lossy(&bytes)).certificate;
+        if certificate.is_some_and(|file| file.starts_with(OWN)) {
+            all.push(path.to_owned());
+        }
+    }
+    Ok(all)
+}
+
+/// Files that a document of this disk names as the place of its credential, and whether each holds a bootstrap token.
+pub fn named(root: &Root) -> Result<Vec<(String, bool)>, kiln_host::Error> {
+    let mut all = Vec::new();
+    for document in root.glob(&format!("{GENERATIONS}/*/{DOCUMENT}"))? {
+        // Of a document that this version would refuse too.
+        let value: Value = serde_json::from_slice(&root.read(&document)?).unwrap_or_default();
+        let from = CredentialFrom::deserialize(&value["spec"]["credentialFrom"]).unwrap_or_default();
+        if !matches!(from.kind, CredentialKind::File | CredentialKind::ProtectedSettings) {
+            continue;
+        }
+        let path = plain(&from.name);
+        // A document may name what is no file; nobody joined by that.
+        let Some(bytes) = root.read_if_there(&path).ok().flatten() else { continue };
+        let found = (path, holds_token(&String::from_utf8_lossy(&bytes)));
+        if !all.contains(&found) {
+            all.push(found);
+        }
+    }
+    Ok(all)
+}
+
+/// A path without what stands for nothing in it.
+pub(super) fn plain(path: &str) -> String {
+    path.split('/').filter(|part| !["", "."].contains(part)).fold(String::new(), |path, part| path + "/" + part)
+}
+
+/// Whether a text is a bootstrap token, or a kubeconfig with one.
+fn holds_token(text: &str) -> bool {
+    let is_secret = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let bare =
+        text.trim().split_once('.').is_some_and(|(id, secret)| id.parse::<TokenId>().is_ok() && is_secret(secret));
+    bare || matches!(user(text).token, Some(Token::Bootstrap(_)))
+}
+
+fn kind(path: &str, user: &User) -> Result<JoinCredential, &'static str> {
+    if let Some(command) = &user.command {
+        return Ok(JoinCredential::ExecPlugin { command: command.clone() });
+    }
+    match &user.token {
+        Some(Token::Bootstrap(token_id)) => {
+            return Ok(JoinCredential::BootstrapToken { token_id: token_id.clone(), renewed_by: None });
+        }
+        Some(Token::Other) => return Err("holds a token that is no bootstrap token"),
+        None => {}
+    }
+    match &user.certificate {
+        Some(file) if file.starts_with(OWN) => Err("names the certificate that kubelet got for this node alone"),
+        Some(file) => Ok(JoinCredential::StaticClientCertificate { path: file.clone() }),
+        None if user.embedded => Ok(JoinCredential::StaticClientCertificate { path: path.to_owned() }),
+        None => Err("names no credential"),
+    }
+}
+
+/// Reads a kubeconfig, JSON or YAML as kubectl writes it: the keys of a user have no other meaning elsewhere in the file.
+fn user(text: &str) -> User {
+    let mut user = User::default();
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) => walk(&value, &mut user),
+        Err(_) => {
+            for line in text.lines() {
+                let line = line.trim_start().trim_start_matches("- ");
+                if let Some((key, value)) = line.split_once(':') {
+                    user.note(key.trim(), value.trim().trim_matches(['"', '\'']));
+                }
+            }
+        }
+    }
+    user
+}
+
+fn walk(value: &Value, user: &mut User) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value {
+                    Value::String(text) => user.note(key, text),
+                    other => walk(other, user),
+                }
+            }
+        }
+        Value::Array(all) => all.iter().for_each(|value| walk(value, user)),
+        _ => {}
+    }
+}
+
+impl User {
+    fn note(&mut self, key: &str, value: &str) {
+        if value.is_empty() || value == "null" {
+            return;
+        }
+        match key {
+            "command" => self.command = Some(value.to_owned()),
+            "client-certificate" => self.certificate = Some(value.to_owned()),
+            "client-certificate-data" => self.embedded = true,
+            "token" => {
+                let id = value.split_once('.').and_then(|(id, _)| id.parse().ok());
+                self.token = Some(id.map_or(Token::Other, Token::Bootstrap));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<JoinCredential, &'static str> {
+        kind("/k", &user(text))
+    }
+
+    #[test]
+    fn each_way_in_is_known_by_the_kubeconfig_in_both_notations() {
+        let yaml = "users:\n- name: kubelet\n  user:\n    token: \"abcdef.0123456789abcdef\"\n";
+        let token = JoinCredential::BootstrapToken { token_id: "abcdef".parse().expect("an id"), renewed_by: None };
+        assert_eq!(of(yaml), Ok(token.clone()));
+        assert_eq!(of(r#"{"users":[{"name":"k","user":{"token":"abcdef.0123456789abcdef"}}]}"#), Ok(token));
+        let shared = "- user:\n    client-certificate: /etc/kubernetes/certs/client.crt\n    client-key: x\n";
+        let certificate =
+            JoinCredential::StaticClientCertificate { path: "/etc/kubernetes/certs/client.crt".to_owned() };
+        assert_eq!(of(shared), Ok(certificate));
+        let plugin = "    exec:\n      apiVersion: v1\n      command: /opt/kubelogin\n";
+        assert_eq!(of(plugin), Ok(JoinCredential::ExecPlugin { command: "/opt/kubelogin".to_owned() }));
+        assert!(of("    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n").is_err());
+        assert!(of("    token: opaque\n").is_err());
+        assert!(of("clusters: []\n").is_err());
+    }
+
+    #[test]
+    fn a_token_is_known_alone_and_in_a_kubeconfig_and_nothing_else_is_one() {
+        for text in ["abcdef.0123456789abcdef\n", "users:\n- user:\n    token: abcdef.0123456789abcdef\n"] {
+            assert!(holds_token(text), "{text}");
+        }
+        let certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
+        for text in [certificate, "eyJhbGciOi.eyJzdWIi.c2ln", "abcdef.short", "exec:\n  command: /opt/x\n", ""] {
+            assert!(!holds_token(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_credential_says_more_than_the_lasting_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = Root::open(folder.path()).expect("a root");
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+            std::fs::write(path, text).expect("write");
+        };
+        assert_eq!(credential(&root).expect("read"), None);
+        write("var/lib/kubelet/kubeconfig", "client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n");
+        let Some(JoinCredential::Unknown { why }) = credential(&root).expect("read") else { panic!("known") };
+        assert!(why.contains("/var/lib/kubelet/kubeconfig"), "{why}");
+        write("var/lib/kubelet/bootstrap-kubeconfig", "token: abcdef.0123456789abcdef\n");
+        let text = format!("{:?}", credential(&root).expect("read"));
+        assert!(text.contains("abcdef") && !text.contains("0123456789"), "{text}");
+    }
+}

@@ -1,0 +1,73 @@
+//! The root's partition and file system grow on a real disk, by the real tools. Of the full tier, as the root that has `sfdisk` is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+use test_deps::Part;
+use testkit::require;
+
+/// Growing a mounted ext4 takes this; see capability.h.
+const CAP_SYS_RESOURCE: u32 = 24;
+
+fn may_grow_file_systems() -> bool {
+    let status = fs::read_to_string("/proc/self/status").expect("/proc");
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).expect("capabilities");
+    u64::from_str_radix(effective, 16).expect("a number") >> CAP_SYS_RESOURCE & 1 == 1
+}
+
+#[test]
+fn a_root_with_room_behind_it_grows_while_it_is_mounted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let document = json!({
+        "apiVersion": "node.kiln.dev/v1alpha1", "kind": "NodeConfig", "metadata": {"generation": 1},
+        "spec": {
+            "cluster": {
+                "endpoint": "https://prod.example:443",
+                "certificateAuthority": "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n",
+            },
+            "kubelet": {"version": "1.34.4"},
+            "platform": {"growRoot": true},
+        },
+    });
+    let config = folder.path().join("config.json");
+    fs::write(&config, document.to_string()).expect("written");
+    let work = folder.path().join("work");
+    fs::create_dir(&work).expect("a folder");
+    let proof = require(Part::LabRoot);
+    let tools = proof.ancestors().nth(3).expect("a root");
+    let output = Command::new("unshare")
+        .args(["--mount", "--net", "sh"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/grow_root.sh"))
+        .args([tools, Path::new(env!("CARGO_BIN_EXE_kilnd")), &work, &config])
+        .output()
+        .expect("unshare");
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    let sizes: BTreeMap<&str, (u64, u64)> = said
+        .lines()
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [when, partition, blocks] = words[..] else { return None };
+            Some((when, (partition.parse().ok()?, blocks.parse().ok()?)))
+        })
+        .collect();
+    let (before, first, again) = (sizes["before"], sizes["first"], sizes["again"]);
+    assert_eq!(before.0, 65536, "32 MiB: {said}");
+    // All but what is around partitions: of 96 MiB.
+    assert!(first.0 > 190_000, "the kernel knows of the partition's new end: {said}");
+    assert_eq!(again.0, first.0, "once");
+    if may_grow_file_systems() {
+        assert!(first.1 > before.1 * 2 && !said.contains("warning"), "{said}");
+        assert!(!said.contains("again: grow"), "nothing is left to do: {said}");
+    } else {
+        // This place may not, and the node says so instead of saying that all is well.
+        assert_eq!(first.1, before.1, "{said}");
+        let failed =
+            |line: &&str| line.contains("systemd-growfs /` failed") && line.contains("Operation not permitted");
+        let times = |when: &str| said.lines().filter(|line| line.starts_with(when)).filter(failed).count();
+        assert!(times("first: ") > 0 && times("again: ") > 0, "the file system is tried again: {said}");
+    }
+}

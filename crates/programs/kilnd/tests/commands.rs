@@ -1,0 +1,135 @@
+//! What commands do besides what they print: whom they tell, for whom they wait, and what is written about them.
+
+mod support;
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use kiln_host::{Lock, Root};
+use kilnd::apply::{Consent, apply};
+use kilnd::args::HELP;
+use kilnd::status::Status;
+use serde_json::json;
+use support::documents::document;
+use support::program::kilnd_on;
+use support::world::{folder, image, offered, process};
+
+/// A machine with a document that needs no network.
+fn machine(root: &Path) {
+    image(root);
+    fs::create_dir_all(root.join("credentials")).expect("a folder");
+    fs::write(root.join("credentials/kiln.node-config"), document(1, &json!({})).to_json()).expect("written");
+}
+
+#[test]
+fn the_service_manager_is_told_when_the_gate_is_open_and_not_before() {
+    let folder = folder();
+    let root = folder.path();
+    machine(root);
+    let socket = root.join("notify");
+    let manager = UnixDatagram::bind(&socket).expect("a socket");
+    let mut child = kilnd_on(root).arg("boot").env("NOTIFY_SOCKET", &socket).spawn().expect("kilnd runs");
+    let mut buffer = [0; 256];
+    let length = manager.recv(&mut buffer).expect("a message");
+    assert!(buffer[..length].starts_with(b"READY=1\n"), "{:?}", String::from_utf8_lossy(&buffer[..length]));
+    assert!(root.join("run/kiln/ready").is_file());
+    assert!(root.join("etc/kiln/current/kubelet.env").is_file());
+    assert!(child.wait().expect("ended").success());
+}
+
+#[test]
+fn a_boot_that_fails_tells_nobody_that_it_is_ready() {
+    let folder = folder();
+    let root = folder.path();
+    machine(root);
+    fs::write(
+        root.join("credentials/kiln.node-config"),
+        "{\"apiVersion\": \"node.kiln.dev/v9\", \"kind\": \"NodeConfig\"}",
+    )
+    .expect("written");
+    let socket = root.join("notify");
+    let manager = UnixDatagram::bind(&socket).expect("a socket");
+    manager.set_nonblocking(true).expect("a mode");
+    let output = kilnd_on(root).arg("boot").env("NOTIFY_SOCKET", &socket).output().expect("kilnd runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(manager.recv(&mut [0; 16]).is_err(), "nothing was sent");
+    assert!(!root.join("run/kiln/ready").exists());
+    let status: Status =
+        serde_json::from_slice(&fs::read(root.join("run/kiln/status.json")).expect("a status")).expect("json");
+    assert!(status.failures.iter().any(|failure| failure.contains("node.kiln.dev/v9")), "{status:?}");
+    assert!(status.next.is_some(), "what to do next is said");
+}
+
+#[test]
+fn one_at_a_time_changes_a_node_and_the_other_is_told_who() {
+    let folder = folder();
+    let root = folder.path();
+    machine(root);
+    fs::write(root.join("config.json"), document(1, &json!({})).to_json()).expect("written");
+    let lock = Lock::take(&Root::open(root).expect("a root"), kiln_node_plan::layout::LOCK).expect("the lock");
+    let run = || kilnd_on(root).args(["apply", "--config"]).arg(root.join("config.json")).output().expect("kilnd runs");
+    let refused = run();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains(&format!("process {}", std::process::id())), "{said}");
+    assert!(!root.join("etc/kiln/current").exists());
+    drop(lock);
+    assert_eq!(run().status.code(), Some(0));
+}
+
+#[test]
+fn nothing_to_do_takes_no_operation_on_any_file() {
+    let folder = folder();
+    let root = folder.path();
+    machine(root);
+    let parts = json!({
+        "files": [{"path": "/etc/app/0", "content": "x"}],
+        "os": {"sysctl": {"vm.swappiness": "1"}, "time": {"zone": "Europe/Berlin"}},
+        "platform": {"users": [{"name": "admin", "sshKeys": ["ssh-ed25519 AAAA"], "sudo": true}], "hostName": "node-7"},
+        "units": [{"name": "a.service", "content": "[Install]\nWantedBy=multi-user.target\n", "enabled": true}],
+    });
+    let config = document(1, &parts);
+    testkit::private().inside(|| {
+        let node = process(root);
+        apply(&node, &offered(&node, &config), Consent::Offer).expect("applied");
+        let node = process(root);
+        let again = apply(&node, &offered(&node, &config), Consent::Offer).expect("applied");
+        assert_eq!(node.root.counts().total(), 0, "{:?}", again.plan.steps);
+    });
+}
+
+fn page() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/kilnd.md")
+}
+
+#[test]
+fn the_page_shows_the_help_that_the_program_prints() {
+    let text = fs::read_to_string(page()).expect("docs/reference/kilnd.md");
+    let (head, rest) = text.split_once("```text\n").expect("a block");
+    let (_, tail) = rest.split_once("```\n").expect("its end");
+    let wanted = format!("{head}```text\n{HELP}```\n{tail}");
+    if std::env::var_os("KILN_BLESS").is_some() {
+        fs::write(page(), &wanted).expect("written");
+        return;
+    }
+    assert!(text == wanted, "`KILN_BLESS=1 cargo test -p kilnd --test commands` writes the page");
+}
+
+#[test]
+fn the_page_names_every_field_of_the_status() {
+    let text = fs::read_to_string(page()).expect("docs/reference/kilnd.md");
+    let generation = json!({"number": 1, "hash": "h", "folder": "f", "source": "s"});
+    let whole = json!({
+        "schema": 1, "program": "p", "command": "c", "outcome": "applied", "boot": "first", "generation": generation,
+        "onTrial": true, "previous": generation, "effect": "none", "changed": [{"path": "p", "effect": "none"}],
+        "pending": ["x"], "warnings": ["x"], "failures": ["x"], "next": "x",
+        "refused": [{"number": 1, "hash": "h", "reason": "r"}],
+        "steps": [{"name": "n", "startedUsec": 1, "tookUsec": 1, "ok": true}],
+    });
+    let status: Status = serde_json::from_value(whole.clone()).expect("a status");
+    assert_eq!(serde_json::to_value(&status).expect("json"), whole, "every field of the status is in this list");
+    for field in whole.as_object().expect("an object").keys() {
+        assert!(text.contains(&format!("| `{field}` |")), "`{field}` is not in the page");
+    }
+}

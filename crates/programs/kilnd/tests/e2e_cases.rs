@@ -1,0 +1,42 @@
+//! The cases of `tests/node` that look at system calls, or at file systems that are full or read-only.
+
+mod support;
+
+use support::case::{Needs, check_with, names};
+use test_deps::Part;
+use testkit::cases;
+
+cases! {
+    check:
+    a_first_boot_has_no_child_and_waits_for_no_disk = "first-boot-in-system-calls",
+    disk_full = "disk-full",
+    kill_at_every_rename = "kill-at-every-rename",
+    kill_under_a_strict_umask = "kill-under-a-strict-umask",
+    nothing_to_do_writes_nothing = "nothing-to-do-in-system-calls",
+    read_only = "read-only",
+}
+
+fn check(folder: &str) {
+    check_with(folder, &[("STRACE", strace())]);
+}
+
+/// Debian's strace, with the libraries that it was built for.
+fn strace() -> String {
+    let nspawn = testkit::require(Part::NodeRoot);
+    let root = nspawn.ancestors().nth(3).expect("`/usr/bin/systemd-nspawn` is below a root");
+    let library = root.join("usr/lib/x86_64-linux-gnu");
+    let loader = library.join("ld-linux-x86-64.so.2");
+    let strace = root.join("usr/bin/strace");
+    format!("{} --library-path {} {}", loader.display(), library.display(), strace.display())
+}
+
+#[test]
+fn every_folder_is_a_case() {
+    assert_eq!(names(Needs::More), sorted(LISTED));
+}
+
+fn sorted(names: &[&str]) -> Vec<String> {
+    let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,62 @@
+//! The units, as the real systemd reads them.
+
+use std::path::Path;
+
+use testkit::nspawn::{Blueprint, Machine};
+
+const UNITS: [&str; 5] = [
+    "kiln-identity.service",
+    "kiln-config.service",
+    "kiln-configured.target",
+    "kiln-watch.service",
+    "kiln-boot-loader.service",
+];
+
+/// A root with the units in it, which does not run.
+fn installed() -> Machine {
+    let machine = Blueprint::new("units")
+        .executable("/usr/bin/kilnd", "#!/bin/sh\n")
+        .executable("/usr/sbin/update-grub", "#!/bin/sh\n")
+        .file("/etc/systemd/system/kubelet.service", "[Service]\nExecStart=/bin/true\n")
+        .file("/etc/kiln/current/kubelet.env", "")
+        .executable("/etc/kiln/current/kubelet", "#!/bin/sh\n")
+        .executable("/etc/kiln/current/containerd", "#!/bin/sh\n")
+        .build();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../units");
+    let mut units = UNITS.map(str::to_owned).to_vec();
+    units.extend(["kubelet", "containerd"].map(|unit| format!("{unit}.service.d/10-kiln.conf")));
+    for unit in units {
+        machine.write(&format!("/etc/systemd/system/{unit}"), &std::fs::read(folder.join(&unit)).unwrap(), 0o644);
+    }
+    machine
+}
+
+#[test]
+fn systemd_finds_no_fault_and_no_cycle() {
+    let machine = installed();
+    let mut words = vec!["systemd-analyze", "verify", "--man=no", "--recursive-errors=yes"];
+    words.extend(UNITS);
+    words.extend(["kubelet.service", "containerd.service", "multi-user.target"]);
+    let verified = machine.run(&words);
+    assert_eq!((verified.code, verified.stderr.as_str()), (Some(0), ""), "{verified}");
+    // The check itself: a cycle is found.
+    machine.write(
+        "/etc/systemd/system/kiln-identity.service.d/cycle.conf",
+        b"[Unit]\nAfter=kiln-watch.service\n",
+        0o644,
+    );
+    let verified = machine.run(&words);
+    assert!(verified.stderr.contains("ordering cycle"), "{verified}");
+}
+
+#[test]
+fn the_service_that_stays_is_exposed_less_than_5() {
+    let machine = installed();
+    let words = ["systemd-analyze", "security", "--offline=yes", "--threshold=49", "--no-pager", "kiln-watch.service"];
+    let judged = machine.run(&words);
+    assert_eq!(judged.code, Some(0), "{judged}");
+    assert!(judged.stdout.contains("Overall exposure level for kiln-watch.service"), "{judged}");
+    // The same service without its limits is not.
+    machine.write("/etc/systemd/system/kiln-watch.service", b"[Service]\nExecStart=/usr/bin/kilnd watch\n", 0o644);
+    assert_ne!(machine.run(&words).code, Some(0));
+}

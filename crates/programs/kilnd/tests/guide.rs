@@ -1,0 +1,73 @@
+//! The guide does what it says: its lines are typed into a shell, and each prints what stands below it.
+
+mod support;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use support::program::PROGRAM;
+use support::world::folder;
+
+fn page() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guides/node-config.md")
+}
+
+/// A part of a page: what stays as it is, or a command with what it is said to print.
+enum Part {
+    Text(String),
+    Typed { command: String, prints: String },
+}
+
+/// Commands of `console` blocks. One goes on in the next line after a backslash, and to `END` where it has a document.
+fn parts(page: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let (mut is_console, mut is_document) = (false, false);
+    for line in page.split_inclusive('\n') {
+        if line.starts_with("```") {
+            is_console = line.trim_end() == "```console";
+            parts.push(Part::Text(line.to_owned()));
+        } else if !is_console {
+            parts.push(Part::Text(line.to_owned()));
+        } else if let (Some(first), false) = (line.strip_prefix("$ "), is_document) {
+            is_document = first.contains("<<'END'");
+            parts.push(Part::Typed { command: first.to_owned(), prints: String::new() });
+        } else if let Some(Part::Typed { command, prints }) = parts.last_mut() {
+            if is_document || command.ends_with("\\\n") {
+                is_document &= line != "END\n";
+                command.push_str(line);
+            } else {
+                prints.push_str(line);
+            }
+        }
+    }
+    parts
+}
+
+#[test]
+fn every_line_of_the_guide_prints_what_stands_below_it() {
+    let text = std::fs::read_to_string(page()).expect("docs/guides/node-config.md");
+    let folder = folder();
+    let programs = Path::new(PROGRAM).parent().expect("a folder").display();
+    let path = format!("{programs}:{}", std::env::var("PATH").expect("a search path"));
+    let (mut ran, mut wanted) = (0, String::new());
+    for part in parts(&text) {
+        match part {
+            Part::Text(text) => wanted.push_str(&text),
+            Part::Typed { command, prints } => {
+                // The shell is where the program would be: in the network of this process.
+                let mut shell = testkit::private().command("sh");
+                let output = shell.args(["-c", &command]).current_dir(folder.path()).env("PATH", &path).output();
+                let output = output.expect("a shell");
+                let said = String::from_utf8(output.stdout).expect("text");
+                assert!(output.status.success(), "{command}{}", String::from_utf8_lossy(&output.stderr));
+                let _ = write!(wanted, "$ {command}{said}");
+                ran += 1;
+                assert!(said == prints || std::env::var_os("KILN_BLESS").is_some(), "{command}{said}\nnot\n{prints}");
+            }
+        }
+    }
+    assert!(ran >= 6, "{ran}");
+    if std::env::var_os("KILN_BLESS").is_some() {
+        std::fs::write(page(), wanted).expect("written");
+    }
+}

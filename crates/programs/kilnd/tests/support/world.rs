@@ -1,0 +1,124 @@
+//! A node in a folder, and its files as a value.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use kiln_node_config::NodeConfig;
+use kilnd::args::Args;
+use kilnd::journal::Journal;
+use kilnd::node::Node;
+use kilnd::offer::Offered;
+
+/// The machine that the folder belongs to.
+pub(crate) const MACHINE: &str = "11111111-2222-3333-4444-555555555555";
+
+/// What an image has that documents change.
+const IMAGE: [(&str, &str); 8] = [
+    ("etc/passwd", "root:x:0:0:root:/root:/bin/bash\n"),
+    ("etc/group", "root:x:0:\nsudo:x:27:\n"),
+    ("etc/shadow", "root:*:19000:0:99999:7:::\n"),
+    ("etc/app/0", "of the image\n"),
+    ("etc/fstab", "UUID=0 / ext4 defaults 0 1\n"),
+    ("proc/sys/vm/swappiness", "60\n"),
+    ("proc/sys/net/ipv4/ip_forward", "0\n"),
+    ("dmi/product_uuid", MACHINE),
+];
+
+/// A folder that is gone at the end, in memory where there is room for that: thousands of files are made durable here.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.or_else(|_| tempfile::tempdir()).expect("a folder")
+}
+
+/// Lays out an image.
+pub(crate) fn image(root: &Path) {
+    for (path, content) in IMAGE {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        fs::write(path, content).expect("written");
+    }
+    symlink("/usr/share/zoneinfo/UTC", root.join("etc/localtime")).expect("a link");
+}
+
+/// A new process on the folder. It may become a client of the metadata service, and such a one must not be where the real one could answer.
+pub(crate) fn process(root: &Path) -> Node {
+    testkit::assert_private();
+    let mut words: Vec<std::ffi::OsString> = vec!["status".into(), "--time-scale".into(), "1000".into()];
+    for (option, folder) in [("--root", ""), ("--dmi", "dmi"), ("--cd", "cd"), ("--credentials", "credentials")] {
+        words.extend([option.into(), root.join(folder).into()]);
+    }
+    let places = Args::parse(words).expect("a command line").places;
+    Node { journal: Journal::silent(|| 0), ..Node::open(&places).expect("a root") }
+}
+
+/// The document as it is offered.
+pub(crate) fn offered(node: &Node, config: &NodeConfig) -> Offered {
+    Offered::read(&node.root, config.to_json().as_bytes(), "test").expect("a good document")
+}
+
+/// What is in memory goes.
+pub(crate) fn restart(root: &Path) {
+    let _ = fs::remove_dir_all(root.join("run"));
+}
+
+/// Every file with its mode and content; links with their targets. Without what is in memory, what only kilnd reads, and generations
+/// that are not in force.
+pub(crate) fn files(root: &Path) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    walk(root, root, &mut all);
+    let now = all.get("etc/kiln/current").and_then(|link| link.rsplit('/').next()).unwrap_or("none").to_owned();
+    all.retain(|path, _| {
+        let hidden = ["run/", "var/lib/kiln/state.json", "var/lib/kiln/before/", "etc/.pwd.lock", "cd/"];
+        let old = path.strip_prefix("etc/kiln/generations/").is_some_and(|rest| !rest.starts_with(&now));
+        !hidden.iter().any(|prefix| path.starts_with(prefix)) && !old
+    });
+    all
+}
+
+fn walk(root: &Path, folder: &Path, all: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.strip_prefix(root).expect("below").to_string_lossy().into_owned();
+        let metadata = fs::symlink_metadata(&path).expect("metadata");
+        if metadata.is_symlink() {
+            all.insert(name, format!("-> {}", fs::read_link(&path).expect("a link").display()));
+        } else if metadata.is_dir() {
+            walk(root, &path, all);
+        } else {
+            let content = String::from_utf8_lossy(&fs::read(&path).expect("read")).into_owned();
+            let content = if name.starts_with("proc/") { content.trim().to_owned() } else { content };
+            let content = if name == "etc/passwd" { without_numbers(&content) } else { content };
+            all.insert(name, format!("{:o} {content}", metadata.permissions().mode() & 0o7777));
+        }
+    }
+}
+
+/// Accounts without their numbers: one that is made in two attempts gets the number that is free then.
+fn without_numbers(passwd: &str) -> String {
+    let line = |line: &str| {
+        let words: Vec<&str> =
+            line.split(':').enumerate().filter(|(index, _)| *index != 2).map(|(_, word)| word).collect();
+        words.join(":")
+    };
+    passwd.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Copies a folder with modes and links.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        let metadata = fs::symlink_metadata(&path).expect("metadata");
+        if metadata.is_symlink() {
+            symlink(fs::read_link(&path).expect("a link"), &target).expect("a link");
+        } else if metadata.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(&path, &target).expect("copied");
+        }
+    }
+}

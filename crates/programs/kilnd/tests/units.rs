@@ -1,0 +1,121 @@
+//! The units as text: every line that orders or binds says why it is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ORDERING: [&str; 13] = [
+    "After",
+    "AssertPathExists",
+    "Before",
+    "BindsTo",
+    "ConditionPathExists",
+    "Conflicts",
+    "PartOf",
+    "Requires",
+    "RequiresMountsFor",
+    "Requisite",
+    "Upholds",
+    "WantedBy",
+    "Wants",
+];
+
+/// What allows some devices and with that denies all others, on some systemd at least: `ProtectClock=` and images do so by themselves.
+const DEVICES: [&str; 7] =
+    ["DeviceAllow", "DevicePolicy", "ExtensionImages", "MountImages", "PrivateDevices", "ProtectClock", "RootImage"];
+
+fn units() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../units");
+    let (mut files, mut folders) = (Vec::new(), vec![root]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("the folder of units").map(|entry| entry.expect("an entry").path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else {
+                let text = fs::read_to_string(&entry).expect("a unit");
+                files.push((entry, text));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Lines that order or bind, and are not directly below a comment.
+fn unexplained(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let ordering = |line: &str| line.split_once('=').is_some_and(|(name, _)| ORDERING.contains(&name));
+    let explained = |index: usize| index > 0 && lines[index - 1].strip_prefix("# ").is_some_and(|why| why.len() > 10);
+    (0..lines.len()).filter(|index| ordering(lines[*index]) && !explained(*index)).map(|index| lines[index]).collect()
+}
+
+/// Lines that set one of these.
+fn setting<'a>(text: &'a str, names: &[&str]) -> Vec<&'a str> {
+    let sets = |line: &&str| line.split_once('=').is_some_and(|(name, _)| names.contains(&name.trim()));
+    text.lines().filter(sets).collect()
+}
+
+#[test]
+fn disks_are_open_to_whoever_grows_them() {
+    for (path, text) in units() {
+        assert_eq!(
+            setting(&text, &DEVICES),
+            Vec::<&str>::new(),
+            "{}: sfdisk and a superblock need disks",
+            path.display()
+        );
+    }
+    let closed = "# No ProtectClock=: why\nProtectClock=yes\nProtectHome=yes\nDeviceAllow = /dev/null\n";
+    assert_eq!(setting(closed, &DEVICES), ["ProtectClock=yes", "DeviceAllow = /dev/null"]);
+}
+
+/// What `ProtectClock=` would do besides.
+#[test]
+fn the_clock_is_closed_to_the_service_that_stays() {
+    let (_, watch) = units().into_iter().find(|(path, _)| path.ends_with("kiln-watch.service")).expect("the unit");
+    assert!(setting(&watch, &["SystemCallFilter"]).iter().any(|line| line.contains("=~") && line.contains("@clock")));
+    let capabilities = setting(&watch, &["CapabilityBoundingSet"]);
+    assert!(capabilities.len() == 1 && !capabilities[0].contains("CAP_SYS_TIME"), "{capabilities:?}");
+    assert!(!capabilities[0].contains("CAP_WAKE_ALARM"), "{capabilities:?}");
+}
+
+#[test]
+fn every_line_that_orders_or_binds_says_why() {
+    let units = units();
+    assert!(units.len() >= 7, "{units:?}");
+    for (path, text) in units {
+        assert_eq!(unexplained(&text), Vec::<&str>::new(), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_line_without_its_reason_is_found() {
+    assert_eq!(unexplained("[Unit]\nAfter=a\n# because of b\nAfter=b\n# short\nWants=c\n"), ["After=a", "Wants=c"]);
+    assert_eq!(unexplained("# because of d, twice\nAfter=d\nWants=d\n"), ["Wants=d"]);
+}
+
+#[test]
+fn the_gate_is_a_condition_and_environment_files_may_not_be_missing() {
+    let units = units();
+    let text = |name: &str| {
+        let found = units.iter().find(|(path, _)| path.ends_with(name));
+        found.unwrap_or_else(|| panic!("no {name}")).1.clone()
+    };
+    for name in ["kubelet.service.d/10-kiln.conf", "containerd.service.d/10-kiln.conf"] {
+        let text = text(name);
+        let has = |line: &str| text.lines().any(|known| known == line);
+        assert!(has("ConditionPathExists=/run/kiln/ready") && has("After=kiln-config.service"), "{name}");
+        assert!(
+            !text.lines().any(|line| line.starts_with("Requires=")),
+            "{name}: a gate that restarts would restart it"
+        );
+        assert!(!text.contains("EnvironmentFile=-"), "{name}");
+    }
+    let target = text("kiln-configured.target");
+    assert!(
+        target.lines().any(|line| line == "AssertPathExists=/run/kiln/ready"),
+        "a condition would let everybody through"
+    );
+    let pulls = ["Condition", "Requires=", "Wants="];
+    assert!(!target.lines().any(|line| pulls.iter().any(|word| line.starts_with(word))), "{target}");
+    assert!(text("kiln-config.service").lines().any(|line| line == "Requires=kiln-identity.service"));
+}

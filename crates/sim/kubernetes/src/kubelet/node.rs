@@ -1,0 +1,134 @@
+//! What a kubelet says about its node.
+
+use jiff::Timestamp;
+use kiln_sim_azure::MachineView;
+use serde_json::{Value, json};
+
+use crate::meta;
+
+/// Marks the nodes that a world plays: what is done on them by announced pods, no machine does.
+const SIMULATED: &str = "kiln.dev/simulated";
+
+/// Marks a mirror pod; kubelet puts a hash of the manifest there.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// How a node is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum State<'a> {
+    Ready,
+    /// With the reason in words.
+    NotReady(&'a str),
+}
+
+/// The name of a machine's node: the host name on its disk in small letters.
+pub(super) fn name(machine: &MachineView) -> String {
+    machine.host_name().to_ascii_lowercase()
+}
+
+/// The Node at registration.
+pub(super) fn object(machine: &MachineView) -> Value {
+    let name = name(machine);
+    let mut labels = json!({
+        "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+        "node.kubernetes.io/instance-type": machine.size, "topology.kubernetes.io/region": machine.location,
+    });
+    // The tag that AKS Engine gives a pool is the label that its nodes have.
+    if let Some(pool) = machine.tags.get("poolName") {
+        labels["agentpool"] = json!(pool);
+    }
+    for (key, value) in &machine.node_labels {
+        labels[key] = json!(value);
+    }
+    let taints: Vec<Value> = machine
+        .node_taints
+        .iter()
+        .map(|taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect}))
+        .collect();
+    let mut spec = json!({"providerID": machine.provider_id()});
+    if !taints.is_empty() {
+        spec["taints"] = json!(taints);
+    }
+    json!({
+        "apiVersion": "v1", "kind": "Node", "spec": spec,
+        "metadata": {
+            "name": name, "labels": labels,
+            "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true", SIMULATED: "true"},
+        },
+    })
+}
+
+/// The status of a node that is up, or about to go down.
+pub(super) fn status(machine: &MachineView, before: &Value, state: State<'_>, now: Timestamp) -> Value {
+    let calm = |kind: &str, reason: &str, message: &str| condition(before, (kind, "False", reason, message), now);
+    let ready = match state {
+        State::Ready => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        State::NotReady(why) => ("Ready", "False", "KubeletNotReady", why),
+    };
+    let contents = &machine.contents;
+    let machine_id = contents.identity.get("machine-id").cloned().unwrap_or_else(|| machine.vm_id.replace('-', ""));
+    let images: Vec<Value> = contents.cached_images.iter().map(|image| json!({"names": [image]})).collect();
+    let amounts = json!({"cpu": "2", "memory": "8145056Ki", "ephemeral-storage": "129886128Ki", "pods": "110"});
+    json!({
+        "addresses": [
+            {"type": "InternalIP", "address": machine.address.to_string()},
+            {"type": "Hostname", "address": name(machine)},
+        ],
+        "capacity": amounts, "allocatable": amounts,
+        "conditions": [
+            calm("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            calm("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            calm("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            condition(before, ready, now),
+        ],
+        "images": images,
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": {
+            "architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": contents.kubelet_version,
+            "kubeProxyVersion": "", "containerRuntimeVersion": contents.runtime_version,
+            "kernelVersion": contents.kernel, "osImage": contents.os_release, "machineID": machine_id,
+            "systemUUID": machine.vm_id, "bootID": format!("{}-{}", machine.vm_id, machine.boots),
+        },
+    })
+}
+
+/// A condition that keeps the time of its last change.
+fn condition(before: &Value, (kind, status, reason, message): (&str, &str, &str, &str), now: Timestamp) -> Value {
+    let since = match meta::condition(before, kind) {
+        Some(old) if old["status"] == status => old["lastTransitionTime"].clone(),
+        _ => json!(meta::time(now)),
+    };
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": message,
+        "lastHeartbeatTime": meta::time(now), "lastTransitionTime": since,
+    })
+}
+
+/// The pods that a node runs from files: the server sees a mirror of each.
+pub(super) fn mirror_pods(machine: &MachineView, now: Timestamp) -> Vec<Value> {
+    let node = name(machine);
+    let hash = "5c5f0e4ff1cbbd1f2dd9d1e4a8d0d3e6";
+    vec![json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("kube-proxy-{node}"), "namespace": "kube-system",
+            "labels": {"component": "kube-proxy", "tier": "node"},
+            "annotations": {
+                MIRROR: hash, "kubernetes.io/config.hash": hash, "kubernetes.io/config.source": "file",
+                "kubernetes.io/config.seen": meta::time(now),
+            },
+        },
+        "spec": {
+            "nodeName": node, "hostNetwork": true,
+            "containers": [{"name": "kube-proxy", "image": format!("kube-proxy:{}", machine.contents.kubelet_version)}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    })]
+}
+
+/// A mirror pod belongs to its node.
+pub(super) fn owned(mut pod: Value, uid: &str) -> Value {
+    let node = pod["spec"]["nodeName"].clone();
+    pod["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": true}]);
+    pod
+}

@@ -1,0 +1,242 @@
+//! What the embedded server alone has to show: its time, its state folder, its door, and what it refuses.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kiln_sim_azure::{Options, Sim, WorldSpec};
+use kiln_sim_kubernetes::kubelet::Kubelets;
+use kiln_sim_kubernetes::{Clock, JournalError, Server};
+use kube::api::{Api, ListParams, PostParams, WatchParams};
+use kube::core::WatchEvent;
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+/// A clock that stands until it is moved.
+#[derive(Clone)]
+struct Time(Arc<Mutex<Timestamp>>);
+
+impl Time {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new("2026-01-02T03:04:05Z".parse().unwrap())))
+    }
+
+    fn clock(&self) -> Clock {
+        let time = self.0.clone();
+        Arc::new(move || *time.lock().unwrap())
+    }
+
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+
+    fn pass(&self, seconds: i64) {
+        *self.0.lock().unwrap() += SignedDuration::from_secs(seconds);
+    }
+}
+
+fn client(server: &Server) -> Client {
+    Client::new(server.service(), "default")
+}
+
+async fn call(server: &Server, method: &str, path: &str, kind: &str, body: &Value) -> (StatusCode, Value) {
+    let request = Request::builder().method(method).uri(path).header("content-type", kind);
+    let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+    let response = server.answer(&request.body(body).unwrap());
+    let code = response.status();
+    (code, serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap())
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_in_the_same_process_needs_no_socket_and_no_time() {
+    let server = Server::new(1, Time::new().clock());
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
+    let made = api.create(&PostParams::default(), &config_map("a")).await.unwrap();
+    let version = made.resource_version().unwrap();
+    let mut changes = Box::pin(api.watch(&WatchParams::default(), &version).await.unwrap());
+    let waiting = tokio::spawn(async move { changes.next().await.unwrap().unwrap() });
+    api.create(&PostParams::default(), &config_map("b")).await.unwrap();
+    let WatchEvent::Added(seen) = waiting.await.unwrap() else { panic!("no object came") };
+    assert_eq!(seen.name_any(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_seed_gives_one_cluster() {
+    let uid = |seed| async move {
+        let api: Api<ConfigMap> = Api::default_namespaced(client(&Server::new(seed, Time::new().clock())));
+        api.create(&PostParams::default(), &config_map("a")).await.unwrap().uid().unwrap()
+    };
+    assert_eq!(uid(1).await, uid(1).await);
+    assert_ne!(uid(1).await, uid(2).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_takes_bookmarks_gets_them() {
+    let server = Server::new(1, Time::new().clock());
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
+    let mut changes = Box::pin(api.watch(&WatchParams::default(), "4").await.unwrap());
+    let WatchEvent::Bookmark(bookmark) = changes.next().await.unwrap().unwrap() else { panic!("no bookmark came") };
+    assert_eq!(bookmark.metadata.resource_version, "4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_ends_with_a_bookmark() {
+    let server = Server::new(1, Time::new().clock());
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
+    api.create(&PostParams::default(), &config_map("a")).await.unwrap();
+    let mut changes = Box::pin(api.watch(&WatchParams::default().initial_events(), "0").await.unwrap());
+    assert!(matches!(changes.next().await, Some(Ok(WatchEvent::Added(one))) if one.name_any() == "a"));
+    let WatchEvent::Bookmark(bookmark) = changes.next().await.unwrap().unwrap() else { panic!("no bookmark came") };
+    assert_eq!(bookmark.metadata.annotations["k8s.io/initial-events-end"], "true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_end_when_the_server_closes() {
+    let server = Server::new(1, Time::new().clock());
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
+    let mut changes = Box::pin(api.watch(&WatchParams::default(), "4").await.unwrap());
+    server.close();
+    assert!(changes.next().await.is_none());
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_again_and_what_clients_saw_has_to_be_listed_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let time = Time::new();
+    let server = Server::open(folder.path(), 1, time.clock()).unwrap();
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
+    let made = api.create(&PostParams::default(), &config_map("a")).await.unwrap();
+    let early = made.resource_version().unwrap();
+    let late = api.create(&PostParams::default(), &config_map("b")).await.unwrap();
+    api.delete("a", &kube::api::DeleteParams::default()).await.unwrap();
+    let busy = Server::open(folder.path(), 1, time.clock());
+    assert!(matches!(busy, Err(JournalError::Locked { .. })));
+    drop((api, server));
+    let server = loop {
+        // The client's own task lets go of the server when it next runs.
+        tokio::task::yield_now().await;
+        match Server::open(folder.path(), 1, time.clock()) {
+            Err(JournalError::Locked { .. }) => {}
+            opened => break opened.unwrap(),
+        }
+    };
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
+    let names: Vec<_> = api.list(&ListParams::default()).await.unwrap().into_iter().map(|one| one.name_any()).collect();
+    assert_eq!(names, ["b"]);
+    let found = api.get("b").await.unwrap();
+    assert_eq!((found.uid(), found.resource_version()), (late.uid(), late.resource_version()));
+    let mut changes = Box::pin(api.watch(&WatchParams::default(), &early).await.unwrap());
+    let WatchEvent::Error(status) = changes.next().await.unwrap().unwrap() else { panic!("it knows too much") };
+    assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
+    let next = api.create(&PostParams::default(), &config_map("c")).await.unwrap();
+    assert_ne!(next.uid(), made.uid());
+}
+
+#[tokio::test]
+async fn what_it_does_not_do_it_refuses_with_a_status() {
+    let server = Server::new(1, Time::new().clock());
+    let at = "/api/v1/namespaces/default/configmaps/a";
+    for (method, path, kind, code, reason) in [
+        ("PATCH", at, "application/apply-patch+yaml", 415, "UnsupportedMediaType"),
+        (
+            "POST",
+            "/api/v1/namespaces/default/configmaps",
+            "application/vnd.kubernetes.protobuf",
+            415,
+            "UnsupportedMediaType",
+        ),
+        ("GET", "/api/v1/services", "", 404, "NotFound"),
+        ("GET", "/apis/batch/v1/jobs", "", 404, "NotFound"),
+        ("GET", "/api/v1/namespaces/default/pods/a/log", "", 404, "NotFound"),
+        ("POST", "/api/v1/namespaces/default/pods/a/exec", "", 404, "NotFound"),
+        ("PUT", "/api/v1/nodes", "", 405, "MethodNotAllowed"),
+        ("DELETE", "/version", "", 405, "MethodNotAllowed"),
+        ("GET", "/openapi/v2", "", 406, "NotAcceptable"),
+        ("GET", "/metrics", "", 404, "NotFound"),
+    ] {
+        let (got, status) = call(&server, method, path, kind, &json!({})).await;
+        assert_eq!((got.as_u16(), &status["reason"]), (code, &json!(reason)), "{method} {path}: {status}");
+        assert_eq!(status["kind"], "Status");
+    }
+}
+
+#[tokio::test]
+async fn an_access_review_says_yes_to_what_the_server_has_and_no_to_the_rest() {
+    let server = Server::new(1, Time::new().clock());
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    for (group, resource, allowed) in
+        [("", "pods", true), ("policy", "poddisruptionbudgets", true), ("batch", "jobs", false)]
+    {
+        let review = json!({"spec": {"resourceAttributes": {"group": group, "resource": resource, "verb": "get"}}});
+        let (code, answer) = call(&server, "POST", path, "application/json", &review).await;
+        assert_eq!((code.as_u16(), &answer["status"]["allowed"]), (201, &json!(allowed)), "{resource}");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_node_is_unknown_after_its_grace_and_known_again_when_it_speaks() {
+    let time = Time::new();
+    let server = Server::new(1, time.clock());
+    let spec = WorldSpec::default();
+    let sim = Sim::new(spec, Options::instant(time.now())).unwrap();
+    let mut kubelets = Kubelets::new(client(&server));
+    assert!(kubelets.turn(&sim.machines(), time.now()).await.is_empty());
+    let nodes: Api<Node> = Api::all(client(&server));
+    let name = nodes.list(&ListParams::default()).await.unwrap().items[0].name_any();
+    let ready = || async {
+        let node = serde_json::to_value(nodes.get(&name).await.unwrap()).unwrap();
+        let list = node["status"]["conditions"].as_array().unwrap().clone();
+        let keys: Vec<Value> =
+            node["spec"]["taints"].as_array().into_iter().flatten().map(|taint| taint["key"].clone()).collect();
+        (list.iter().find(|one| one["type"] == "Ready").unwrap()["status"].clone(), keys)
+    };
+    time.pass(50);
+    assert_eq!(ready().await, (json!("True"), vec![]));
+    time.pass(1);
+    let (status, taints) = ready().await;
+    assert_eq!(status, "Unknown");
+    assert!(taints.contains(&json!("node.kubernetes.io/unreachable")), "{taints:?}");
+    time.pass(300);
+    assert!(kubelets.turn(&sim.machines(), time.now()).await.is_empty());
+    assert_eq!(ready().await, (json!("True"), vec![]));
+}
+
+#[tokio::test]
+async fn the_machines_of_a_world_become_nodes_and_run_what_is_theirs() {
+    let time = Time::new();
+    let server = Server::new(1, time.clock());
+    let sim = Sim::new(WorldSpec::default(), Options::instant(time.now())).unwrap();
+    let machines = sim.machines();
+    assert_eq!(machines.len(), 10);
+    let mut kubelets = Kubelets::new(client(&server));
+    let problems = kubelets.turn(&machines, time.now()).await;
+    assert!(problems.is_empty(), "{problems:?}");
+    let nodes: Api<Node> = Api::all(client(&server));
+    let nodes = nodes.list(&ListParams::default()).await.unwrap().items;
+    let mut ids: Vec<_> = nodes.iter().filter_map(|node| node.spec.as_ref()?.provider_id.clone()).collect();
+    let mut wanted: Vec<_> = machines.iter().map(kiln_sim_azure::MachineView::provider_id).collect();
+    ids.sort();
+    wanted.sort();
+    assert_eq!(ids, wanted);
+    assert!(ids[0].starts_with("azure:///subscriptions/"), "{}", ids[0]);
+    assert!(kubelets.turn(&machines, time.now()).await.is_empty());
+    let pods: Api<Pod> = Api::namespaced(client(&server), "kube-system");
+    let pods = pods.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(pods.len(), 10);
+    for pod in pods {
+        assert_eq!(
+            pod.status.as_ref().and_then(|status| status.phase.as_deref()),
+            Some("Running"),
+            "{}",
+            pod.name_any()
+        );
+    }
+}
