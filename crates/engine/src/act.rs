@@ -55,7 +55,7 @@ impl<F: Factory> Carrier<'_, F> {
             Action::TagPool { pool, tags } => taken(factory.tag_pool(pool, tags).await),
             Action::SaveRecipe => self.save_recipe().await,
             Action::CreateGallery(gallery) => taken(factory.create_gallery(gallery).await),
-            Action::CreateLine(line) => taken(factory.create_line(line).await),
+            Action::CreateDefinition(line) => taken(factory.create_definition(line).await),
             Action::DeleteVersion(number) => {
                 let handle = taken(factory.delete_version(line, number).await)?;
                 self.forget_facts(number).await;
@@ -78,12 +78,12 @@ impl<F: Factory> Carrier<'_, F> {
                 taken(factory.power_off(pool, donor, *how).await)
             }
             Action::Start => taken(factory.start(pool, donor).await),
-            Action::Capture(request) => taken(factory.capture_os_disk(request).await),
-            Action::DeleteCapture => taken(factory.delete_capture(&header.capture).await),
+            Action::Snapshot(request) => taken(factory.snapshot_os_disk(request).await),
+            Action::DeleteSnapshot => taken(factory.delete_snapshot(&header.snapshot).await),
             Action::Publish(publication) => taken(factory.publish(publication).await),
-            Action::TryOne(trial) => taken(factory.try_one(trial).await),
-            Action::DeleteTrial => taken(factory.delete_trial(&header.trial).await),
-            Action::TagLine { line, tags } => taken(factory.tag_line(line, tags).await),
+            Action::CreateCanary(canary) => taken(factory.create_canary(canary).await),
+            Action::DeleteCanary => taken(factory.delete_canary(&header.canary).await),
+            Action::TagDefinition { line, tags } => taken(factory.tag_definition(line, tags).await),
             Action::Include(number) => taken(factory.set_excluded(line, number, false).await),
             Action::SetRecipe { change, revision } => taken(factory.set_recipe(pool, change, revision).await),
             Action::RemoveExtension(name) => taken(factory.remove_extension(pool, name).await),

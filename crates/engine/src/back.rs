@@ -88,11 +88,11 @@ pub async fn rollback<F: Factory>(context: &Context<F>, request: &BackRequest) -
             Write::Exclude(number) => exclude(context, &reading, number, true).await?,
             Write::Delete(number) => {
                 let what = format!("delete version {number}");
-                let asked = context.factory.delete_version(&reading.line_name, number).await;
+                let asked = context.factory.delete_version(&reading.definition_name, number).await;
                 context.settle(&what, &asked.map_err(Error::cloud(what.as_str()))?).await?;
             }
             Write::Recipe(RecipeTo::Version(number)) => {
-                let image = ImageSource::ExactVersion(reading.line_name.clone(), number.clone());
+                let image = ImageSource::ExactVersion(reading.definition_name.clone(), number.clone());
                 let change = RecipeChange { image: Some(image), custom_data: None };
                 set_recipe(context, &pool, &change).await?;
             }
@@ -115,14 +115,14 @@ pub async fn lift_hold<F: Factory>(context: &Context<F>, pool: Option<&PoolName>
 }
 
 pub(crate) fn no_line(reading: &Reading) -> SideError {
-    let line = format!("{}/{}", reading.line_name.gallery, reading.line_name.definition);
+    let line = format!("{}/{}", reading.definition_name.gallery, reading.definition_name.definition);
     SideError::NoLine { pool: reading.pool.name.clone(), line }
 }
 
 async fn mark<F: Factory>(context: &Context<F>, reading: &Reading, tags: &Tags) -> Result<(), SideError> {
     let line = reading.line.as_ref().ok_or_else(|| no_line(reading))?;
     let what = format!("write tags of the image definition of `{}`", reading.pool.name);
-    let asked = context.factory.tag_line(line, tags).await.map_err(Error::cloud(what.as_str()))?;
+    let asked = context.factory.tag_definition(line, tags).await.map_err(Error::cloud(what.as_str()))?;
     context.settle(&what, &asked).await
 }
 
@@ -133,7 +133,7 @@ async fn exclude<F: Factory>(
     excluded: bool,
 ) -> Result<(), SideError> {
     let what = if excluded { format!("exclude version {number}") } else { format!("include version {number}") };
-    let asked = context.factory.set_excluded(&reading.line_name, number, excluded).await;
+    let asked = context.factory.set_excluded(&reading.definition_name, number, excluded).await;
     context.settle(&what, &asked.map_err(Error::cloud(what.as_str()))?).await
 }
 

@@ -4,7 +4,7 @@ use kiln_kubernetes::NodeName;
 use kiln_prototype::journal::{BadJournal, StepFailure};
 use kiln_prototype::node_name::BadNodeName;
 use kiln_prototype::provenance::BadTag;
-use kiln_types::{BadName, BadTrial, ErrorClass, FactoryError, PoolName};
+use kiln_types::{BadCanary, BadName, ErrorClass, FactoryError, PoolName};
 
 /// How an operation itself fails. What a run makes of the failures of its steps is in its [`Report`](crate::Report).
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +68,7 @@ pub enum Error {
     Name(#[from] BadName),
     /// The run has no name for a canary.
     #[error(transparent)]
-    Trial(#[from] BadTrial),
+    Canary(#[from] BadCanary),
     /// Azure would refuse a tag.
     #[error(transparent)]
     Tag(#[from] BadTag),

@@ -4,13 +4,13 @@ use jiff::tz::Offset;
 use kiln_kubernetes::{FactsStore, NodeSeen, OriginalStore};
 use kiln_node_plan::Inspection;
 use kiln_prototype::diff::VersionFacts;
-use kiln_prototype::latest::same_line;
+use kiln_prototype::latest::same_definition;
 use kiln_prototype::names;
 use kiln_prototype::refuse::{
-    LineChoice, Original, Preflight, Row, Verdict, Wanted, check, choose_line, line_names, misfits,
+    DefinitionChoice, Original, Preflight, Row, Verdict, Wanted, check, choose_definition, definition_names, misfits,
 };
 use kiln_prototype::run::RunId;
-use kiln_types::{Factory, FactoryError, ImageLine, ImageVersion, Instance, LineName, OsDisk, Pool};
+use kiln_types::{DefinitionName, Factory, FactoryError, ImageDefinition, ImageVersion, Instance, OsDisk, Pool};
 
 use crate::access::{AccessRow, Side, check_access};
 use crate::context::Context;
@@ -35,9 +35,9 @@ pub(crate) struct Gathered {
     pub(crate) instance: Option<Instance>,
     pub(crate) disk: Option<OsDisk>,
     /// Where the pool's line is by its name.
-    pub(crate) line_name: LineName,
+    pub(crate) definition_name: DefinitionName,
     /// The lines that exist where one can be.
-    pub(crate) lines: Vec<ImageLine>,
+    pub(crate) lines: Vec<ImageDefinition>,
     /// The versions of the line that would be used.
     pub(crate) versions: Vec<ImageVersion>,
     /// What is inside, or why that is not known. Nobody looks into a node that is refused anyway.
@@ -63,21 +63,21 @@ impl Gathered {
             Some(instance) => if_there(format!("read the disk of {}", node.name), factory.os_disk(instance).await)?,
             None => None,
         };
-        let line_name = names::line(&context.resource_group, &pool.name)?;
+        let definition_name = names::line(&context.resource_group, &pool.name)?;
         let (lines, versions) = match &disk {
-            Some(disk) => read_lines(context, &line_name, &Wanted::of(disk, &pool), &pool).await?,
+            Some(disk) => read_lines(context, &definition_name, &Wanted::of(disk, &pool), &pool).await?,
             None => (Vec::new(), Vec::new()),
         };
         let rivals = context.cluster.rivals().await?;
         let around = Around {
             rivals: rivals.iter().map(ToString::to_string).collect(),
             missing: missing(context, &pool).await?,
-            original_saved: original_saved(context, &pool, &line_name).await?,
+            original_saved: original_saved(context, &pool, &definition_name).await?,
             contents: contents(context, &pool, &lines).await?,
         };
         let inside = Err("nobody looked".to_owned());
         let verdict = Verdict::default();
-        let mut gathered = Self { pool, instance, disk, line_name, lines, versions, inside, verdict };
+        let mut gathered = Self { pool, instance, disk, definition_name, lines, versions, inside, verdict };
         gathered.verdict = gathered.judge(context, node, consent, run, &around);
         gathered.verdict.refusals.retain(|refusal| !matches!(refusal.row, Row::NotInspected | Row::Original));
         if gathered.verdict.allows() {
@@ -123,7 +123,7 @@ impl Gathered {
             disk: self.disk.as_ref(),
             node: &facts_of(node),
             inside: self.inside.as_ref().map_err(String::as_str),
-            line_name: &self.line_name,
+            definition_name: &self.definition_name,
             lines: &self.lines,
             versions: &self.versions,
             contents: &around.contents,
@@ -161,29 +161,30 @@ struct Around {
 /// the first does not serve.
 async fn read_lines<F: Factory>(
     context: &Context<F>,
-    base: &LineName,
+    base: &DefinitionName,
     wanted: &Wanted,
     pool: &Pool,
-) -> Result<(Vec<ImageLine>, Vec<ImageVersion>), Error> {
+) -> Result<(Vec<ImageDefinition>, Vec<ImageVersion>), Error> {
     use kiln_types::ImageSource::{Definition, ExactVersion};
     let factory = context.factory.as_ref();
-    let find = async |name: &LineName| {
+    let find = async |name: &DefinitionName| {
         let what = format!("read image definition {}", name.definition);
-        factory.find_line(name).await.map_err(Error::cloud(what))
+        factory.find_definition(name).await.map_err(Error::cloud(what))
     };
-    let [first, second] = line_names(base, wanted);
-    let mut lines: Vec<ImageLine> = find(&first).await?.into_iter().collect();
+    let [first, second] = definition_names(base, wanted);
+    let mut lines: Vec<ImageDefinition> = find(&first).await?.into_iter().collect();
     let serves = lines.first().is_none_or(|line| misfits(line, wanted).is_empty());
-    let named = matches!(&pool.recipe.image, Definition(line) | ExactVersion(line, _) if same_line(line, &second));
-    if (!serves || named) && !same_line(&first, &second) {
+    let named =
+        matches!(&pool.recipe.image, Definition(line) | ExactVersion(line, _) if same_definition(line, &second));
+    if (!serves || named) && !same_definition(&first, &second) {
         lines.extend(find(&second).await?);
     }
-    let versions = match choose_line(base, wanted, &lines, &pool.recipe.image) {
-        LineChoice::Use(line) => {
+    let versions = match choose_definition(base, wanted, &lines, &pool.recipe.image) {
+        DefinitionChoice::Use(line) => {
             let what = format!("read the versions of {}", line.name.definition);
             factory.versions(&line.name).await.map_err(Error::cloud(what))?
         }
-        LineChoice::Create(_) | LineChoice::Taken(_) => Vec::new(),
+        DefinitionChoice::Create(_) | DefinitionChoice::Taken(_) => Vec::new(),
     };
     Ok((lines, versions))
 }
@@ -204,9 +205,9 @@ async fn missing<F: Factory>(context: &Context<F>, pool: &Pool) -> Result<Vec<St
 }
 
 /// Whether the recipe before the first run is kept, or there is none to keep: the pool is made from its line already.
-async fn original_saved<F: Factory>(context: &Context<F>, pool: &Pool, line: &LineName) -> Result<bool, Error> {
+async fn original_saved<F: Factory>(context: &Context<F>, pool: &Pool, line: &DefinitionName) -> Result<bool, Error> {
     use kiln_types::ImageSource::{Definition, ExactVersion};
-    let of_ours = |named: &LineName| {
+    let of_ours = |named: &DefinitionName| {
         let ours = named.definition.get(..line.definition.len());
         named.gallery == line.gallery && ours.is_some_and(|ours| ours.eq_ignore_ascii_case(&line.definition))
     };
@@ -221,7 +222,7 @@ async fn original_saved<F: Factory>(context: &Context<F>, pool: &Pool, line: &Li
 async fn contents<F: Factory>(
     context: &Context<F>,
     pool: &Pool,
-    lines: &[ImageLine],
+    lines: &[ImageDefinition],
 ) -> Result<Vec<VersionFacts>, Error> {
     if lines.is_empty() {
         return Ok(Vec::new());

@@ -5,9 +5,9 @@ use kiln_prototype::history::replicas;
 use kiln_prototype::latest::version_of;
 use kiln_prototype::names;
 use kiln_prototype::provenance::{Provenance, lineage, merge};
-use kiln_prototype::refuse::{LineChoice, Wanted, choose_line, new_line};
+use kiln_prototype::refuse::{DefinitionChoice, Wanted, choose_definition, new_definition};
 use kiln_prototype::run::{Donor, Header, Policy, RunId, SCHEMA};
-use kiln_types::{Factory, ImageLine, TrialName};
+use kiln_types::{CanaryName, Factory, ImageDefinition};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -62,20 +62,20 @@ impl Gathered {
             policy: Policy { replicas: replicas(grown, wish.replicas), ..wish.policy.clone() },
             gallery: names::new_gallery(&context.resource_group, &pool.location)?,
             line,
-            capture: names::capture(&pool.name)?,
-            trial: TrialName::of_run(run.as_str())?,
+            snapshot: names::snapshot(&pool.name)?,
+            canary: CanaryName::of_run(run.as_str())?,
             tags: merge(&wish.tags, &provenance.tags())?,
         })
     }
 
-    fn line<F: Factory>(&self, context: &Context<F>, wanted: Wanted) -> Option<ImageLine> {
-        match choose_line(&self.line_name, &wanted, &self.lines, &self.pool.recipe.image) {
-            LineChoice::Use(line) => Some(line.clone()),
-            LineChoice::Create(name) => {
-                let identity = names::line_identity(&context.resource_group, &self.pool.name);
-                Some(new_line(&self.line_name, name, wanted, &self.pool.location, identity))
+    fn line<F: Factory>(&self, context: &Context<F>, wanted: Wanted) -> Option<ImageDefinition> {
+        match choose_definition(&self.definition_name, &wanted, &self.lines, &self.pool.recipe.image) {
+            DefinitionChoice::Use(line) => Some(line.clone()),
+            DefinitionChoice::Create(name) => {
+                let identity = names::definition_identity(&context.resource_group, &self.pool.name);
+                Some(new_definition(&self.definition_name, name, wanted, &self.pool.location, identity))
             }
-            LineChoice::Taken(_) => None,
+            DefinitionChoice::Taken(_) => None,
         }
     }
 }

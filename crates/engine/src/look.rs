@@ -3,7 +3,7 @@
 use kiln_kubernetes::{HoldWhat, NodeName, NodeSeen, OriginalStore, Readiness};
 use kiln_prototype::decide::current;
 use kiln_prototype::journal::StepFailure;
-use kiln_prototype::observed::{Fact, NodeView, TrialView};
+use kiln_prototype::observed::{CanaryView, Fact, NodeView};
 use kiln_prototype::step::Step;
 use kiln_types::{Factory, FactoryError, Provisioning};
 
@@ -36,16 +36,16 @@ impl<F: Factory> Carrier<'_, F> {
             Fact::Gallery => {
                 self.seen.gallery = Some(factory.find_gallery(&header.gallery.name).await.map_err(cloud)?);
             }
-            Fact::Line => self.seen.line = Some(factory.find_line(&header.line.name).await.map_err(cloud)?),
+            Fact::Line => self.seen.line = Some(factory.find_definition(&header.line.name).await.map_err(cloud)?),
             Fact::Versions => self.seen.versions = Some(factory.versions(&header.line.name).await.map_err(cloud)?),
-            Fact::Capture => self.seen.capture = Some(factory.find_capture(&header.capture).await.map_err(cloud)?),
+            Fact::Snapshot => self.seen.snapshot = Some(factory.find_snapshot(&header.snapshot).await.map_err(cloud)?),
             Fact::Instance => {
                 let read = factory.describe_instance(&header.pool, &header.donor.instance).await;
                 self.seen.instance = Some(if_there(read)?);
             }
             Fact::Node => self.seen.node = Some(self.node_seen(&self.node).await?.as_ref().map(view).transpose()?),
             Fact::Instances => self.seen.instances = Some(factory.instances(&header.pool).await.map_err(cloud)?),
-            Fact::Trial => self.seen.trial = Some(self.trial().await?),
+            Fact::Canary => self.seen.canary = Some(self.canary().await?),
         }
         Ok(())
     }
@@ -59,13 +59,13 @@ impl<F: Factory> Carrier<'_, F> {
     }
 
     /// The throw-away pool. Its machine is asked for only while it is waited for.
-    async fn trial(&mut self) -> Result<Option<TrialView>, StepFailure> {
+    async fn canary(&mut self) -> Result<Option<CanaryView>, StepFailure> {
         let factory = self.context.factory.as_ref();
-        let pool = self.run.header.trial.pool();
-        let waited_for = current(&self.run) == Some(Step::AwaitTrial);
+        let pool = self.run.header.canary.pool();
+        let waited_for = current(&self.run) == Some(Step::AwaitCanary);
         if waited_for {
             if let Some(canary) = self.canary.clone() {
-                let view = self.canary(&canary).await?;
+                let view = self.canary_node(&canary).await?;
                 if view.ready {
                     return Ok(Some(view));
                 }
@@ -73,7 +73,7 @@ impl<F: Factory> Carrier<'_, F> {
             let Some(instances) = if_there(factory.instances(pool).await)? else { return Ok(None) };
             if let Some(instance) = instances.first().filter(|instance| !has_failed(&instance.provisioning)) {
                 self.canary = Some(instance.node_name.clone());
-                return self.canary(&instance.node_name).await.map(Some);
+                return self.canary_node(&instance.node_name).await.map(Some);
             }
         }
         let Some(pool) = if_there(factory.describe_pool(pool).await)? else { return Ok(None) };
@@ -82,7 +82,7 @@ impl<F: Factory> Carrier<'_, F> {
             _ => "",
         };
         let failed = has_failed(&pool.provisioning).then(|| "Azure says that it failed".to_owned());
-        Ok(Some(TrialView {
+        Ok(Some(CanaryView {
             leaving: word.eq_ignore_ascii_case("deleting"),
             failed,
             ready: false,
@@ -91,8 +91,8 @@ impl<F: Factory> Carrier<'_, F> {
     }
 
     /// The canary's machine by its node. Nothing is to be scheduled onto it: it is gone in minutes.
-    async fn canary(&self, name: &str) -> Result<TrialView, StepFailure> {
-        let mut view = TrialView::default();
+    async fn canary_node(&self, name: &str) -> Result<CanaryView, StepFailure> {
+        let mut view = CanaryView::default();
         match self.cordon_canary(name).await? {
             None => view.why_not = format!("node {name} has not registered"),
             Some(node) => {

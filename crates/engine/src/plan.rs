@@ -54,7 +54,7 @@ pub async fn plan<F: Factory>(context: &Context<F>, request: &Request, inspect: 
     let Gathered { pool, versions, .. } = &gathered;
     let what = format!("list the instances of `{}`", pool.name);
     let instances = context.factory.instances(&pool.name).await.map_err(Error::cloud(what))?;
-    let gallery = &gathered.line_name.gallery;
+    let gallery = &gathered.definition_name.gallery;
     let found = context.factory.find_gallery(gallery).await;
     let gallery_exists = found.map_err(Error::cloud(format!("read gallery `{gallery}`")))?.is_some();
     let version = names::version_of_day(context.now());
@@ -78,7 +78,7 @@ pub async fn plan<F: Factory>(context: &Context<F>, request: &Request, inspect: 
             disk: gathered.disk.as_ref(),
             node: &facts_of(&node),
             inside: gathered.inside.as_ref().map_err(String::as_str),
-            line_name: &gathered.line_name,
+            definition_name: &gathered.definition_name,
             lines: &gathered.lines,
             versions,
             contents: &[],
@@ -110,8 +110,8 @@ async fn is_copied<F: Factory>(
     pool: &kiln_types::Pool,
     version: &kiln_types::VersionNumber,
 ) -> Result<bool, SideError> {
-    let name = names::capture(&pool.name).map_err(Error::from)?;
-    let found = context.factory.find_capture(&name).await.map_err(Error::cloud(format!("read snapshot `{name}`")))?;
+    let name = names::snapshot(&pool.name).map_err(Error::from)?;
+    let found = context.factory.find_snapshot(&name).await.map_err(Error::cloud(format!("read snapshot `{name}`")))?;
     Ok(found.is_some_and(|copy| {
         copy.provisioning == kiln_types::Provisioning::Succeeded
             && copy.tags.get(names::VERSION_TAG).map(String::as_str) == Some(version.as_str())

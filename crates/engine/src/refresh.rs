@@ -124,8 +124,8 @@ impl<F: Factory> Refresher<'_, F> {
         let pool = self.context.factory.describe_pool(self.pool).await.map_err(Error::cloud(what))?;
         let reading = self.context.read(pool).await?;
         let seen = self.context.cluster.nodes_of(self.pool).await?;
-        let Reading { pool, line_name, versions, .. } = &reading;
-        let target = match new_nodes(&pool.recipe.image, line_name, versions, &pool.location) {
+        let Reading { pool, definition_name, versions, .. } = &reading;
+        let target = match new_nodes(&pool.recipe.image, definition_name, versions, &pool.location) {
             NewNodes::Latest(version) | NewNodes::Pinned(version) => version,
             NewNodes::NothingUsable => {
                 return Err(SideError::Refresh(format!(
@@ -152,7 +152,7 @@ impl<F: Factory> Refresher<'_, F> {
             wanted,
             capacity: sight.reading.pool.capacity,
             target: &sight.target,
-            line: &sight.reading.line_name,
+            line: &sight.reading.definition_name,
             bad,
             instances: &sight.reading.instances,
             nodes: &sight.nodes,

@@ -7,8 +7,8 @@ use kiln_prototype::back::BackError;
 use kiln_prototype::journal::{Entry, Run};
 use kiln_prototype::names;
 use kiln_types::{
-    Factory, ImageLine, ImageSource, ImageVersion, Instance, LineName, OperationHandle, OperationState, Pool, PoolName,
-    TRIAL_TAG, VersionNumber,
+    CANARY_TAG, DefinitionName, Factory, ImageDefinition, ImageSource, ImageVersion, Instance, OperationHandle,
+    OperationState, Pool, PoolName, VersionNumber,
 };
 
 use crate::{Context, Error};
@@ -96,9 +96,9 @@ pub struct Reading {
     /// The pool.
     pub pool: Pool,
     /// Where its line is, or would be.
-    pub line_name: LineName,
+    pub definition_name: DefinitionName,
     /// The line; none before the first run.
-    pub line: Option<ImageLine>,
+    pub line: Option<ImageDefinition>,
     /// Its versions, lowest number first.
     pub versions: Vec<ImageVersion>,
     /// The pool's instances.
@@ -106,10 +106,10 @@ pub struct Reading {
 }
 
 impl<F: Factory> Context<F> {
-    /// The pools of these names, or all that are no trials, by name.
+    /// The pools of these names, or all that are no canaries, by name.
     pub async fn pools(&self, asked: &[PoolName]) -> Result<Vec<Pool>, SideError> {
         let all = self.factory.pools().await.map_err(Error::cloud("list scale sets"))?;
-        let mut pools: Vec<Pool> = all.into_iter().filter(|pool| !pool.tags.contains_key(TRIAL_TAG)).collect();
+        let mut pools: Vec<Pool> = all.into_iter().filter(|pool| !pool.tags.contains_key(CANARY_TAG)).collect();
         pools.sort_by(|a, b| a.name.cmp(&b.name));
         if asked.is_empty() {
             return Ok(pools);
@@ -136,27 +136,27 @@ impl<F: Factory> Context<F> {
 
     /// Reads what a pool's images are judged by.
     pub async fn read(&self, pool: Pool) -> Result<Reading, SideError> {
-        let line_name = self.line_of(&pool)?;
+        let definition_name = self.line_of(&pool)?;
         let name = &pool.name;
         let (line, versions, instances) = tokio::join!(
-            self.factory.find_line(&line_name),
-            self.factory.versions(&line_name),
+            self.factory.find_definition(&definition_name),
+            self.factory.versions(&definition_name),
             self.factory.instances(name)
         );
         let line = line.map_err(Error::cloud(format!("read the image definition of `{name}`")))?;
         let versions = versions.map_err(Error::cloud(format!("list the versions of `{name}`")))?;
         let instances = instances.map_err(Error::cloud(format!("list the instances of `{name}`")))?;
-        Ok(Reading { pool, line_name, line, versions, instances })
+        Ok(Reading { pool, definition_name, line, versions, instances })
     }
 
     /// The line that the pool's recipe names if it is one of ours, else the one that the first run makes.
-    pub(crate) fn line_of(&self, pool: &Pool) -> Result<LineName, SideError> {
+    pub(crate) fn line_of(&self, pool: &Pool) -> Result<DefinitionName, SideError> {
         let first = names::line(&self.resource_group, &pool.name).map_err(Error::from)?;
         let named = match &pool.recipe.image {
             ImageSource::Definition(line) | ImageSource::ExactVersion(line, _) => Some(line),
             ImageSource::Marketplace(_) | ImageSource::Other(_) => None,
         };
-        let ours = |line: &&LineName| {
+        let ours = |line: &&DefinitionName| {
             let begins = line.definition.get(..first.definition.len());
             line.gallery.as_str().eq_ignore_ascii_case(first.gallery.as_str())
                 && begins.is_some_and(|begin| begin.eq_ignore_ascii_case(&first.definition))

@@ -65,7 +65,7 @@ fn of<F: Factory>(context: &Context<F>, reading: &Reading, runs: &[Run], max_age
     let last_set = last_set(reading, runs);
     let status = Status::of(Sight {
         pool: &reading.pool,
-        line_name: &reading.line_name,
+        definition_name: &reading.definition_name,
         line: reading.line.as_ref(),
         versions: &reading.versions,
         instances: &reading.instances,

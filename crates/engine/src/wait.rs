@@ -32,7 +32,7 @@ impl<F: Factory> Carrier<'_, F> {
                 self.tell(Happening::Waiting { step, why, percent: None, pause }).await;
                 match step {
                     Step::AwaitReady => self.until_ready(pause).await,
-                    Step::AwaitTrial => self.until_canary(pause).await,
+                    Step::AwaitCanary => self.until_canary(pause).await,
                     _ => self.rest(pause).await,
                 }
                 self.seen = Observed::default();
@@ -114,7 +114,7 @@ impl<F: Factory> Carrier<'_, F> {
     /// A pause that ends when the canary's node is there and Ready; it is cordoned on the way.
     async fn until_canary(&mut self, pause: Duration) {
         if self.canary.is_none() {
-            let made = self.context.factory.instances(self.run.header.trial.pool()).await;
+            let made = self.context.factory.instances(self.run.header.canary.pool()).await;
             self.canary = made.ok().and_then(|made| made.into_iter().next()).map(|instance| instance.node_name);
         }
         let Some(canary) = &self.canary else { return self.rest(pause).await };

@@ -1,8 +1,8 @@
 //! Acts: what an edge is told to do, with everything that it needs to know.
 
 use kiln_types::{
-    CaptureRequest, Gallery, ImageLine, Instance, Pool, PowerDown, Protection, Publication, RecipeChange, Revision,
-    Tags, Trial, VersionNumber,
+    Canary, Gallery, ImageDefinition, Instance, Pool, PowerDown, Protection, Publication, RecipeChange, Revision,
+    SnapshotRequest, Tags, VersionNumber,
 };
 
 /// An act. Doing it twice is as good as doing it once.
@@ -20,7 +20,7 @@ pub enum Action {
     /// Makes the gallery.
     CreateGallery(Gallery),
     /// Makes the line.
-    CreateLine(Box<ImageLine>),
+    CreateDefinition(Box<ImageDefinition>),
     /// Deletes a version.
     DeleteVersion(VersionNumber),
     /// Cordons the node and keeps it from the autoscaler.
@@ -43,19 +43,19 @@ pub enum Action {
     /// Turns the donor on.
     Start,
     /// Copies the donor's disk.
-    Capture(CaptureRequest),
+    Snapshot(SnapshotRequest),
     /// Deletes the copy.
-    DeleteCapture,
+    DeleteSnapshot,
     /// Makes the version.
     Publish(Box<Publication>),
     /// Makes the throw-away pool.
-    TryOne(Trial),
+    CreateCanary(Canary),
     /// Deletes the throw-away pool.
-    DeleteTrial,
+    DeleteCanary,
     /// Writes tags of the line.
-    TagLine {
+    TagDefinition {
         /// The line as it was read.
-        line: Box<ImageLine>,
+        line: Box<ImageDefinition>,
         /// The tags.
         tags: Tags,
     },

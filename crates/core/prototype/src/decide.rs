@@ -113,7 +113,7 @@ pub fn next(run: &Run, observed: &Observed, now: Timestamp) -> Decision {
                 return Decision::Wait(Wait::For { step, pause, why });
             }
             let reason = format!("{why}, for {} min now", patience.as_secs() / 60);
-            if step == Step::AwaitTrial {
+            if step == Step::AwaitCanary {
                 return Decision::Record(Event::Succeeded { step, output: Some(Output::Bad(reason)) });
             }
             impossible(run, step, reason)
@@ -238,7 +238,7 @@ fn applies(run: &Run, step: Step) -> bool {
     match step {
         Step::Condemn => false,
         Step::Try => run.header.policy.canary,
-        Step::AwaitTrial => run.is_begun(Step::Try),
+        Step::AwaitCanary => run.is_begun(Step::Try),
         step if step.is_of_the_bracket() => run.route() == crate::journal::Route::WholeWay,
         _ => true,
     }
@@ -272,7 +272,7 @@ fn stuck(run: &Run, step: Step, reason: String) -> Stuck {
         Step::Disclaim => format!(
             "empty the tag {RUN_TAG} of {pool} by hand, or give back the permission to write it; then `kiln prototype resume`"
         ),
-        Step::DropTrial => format!("delete scale set {} by hand; then `kiln prototype resume`", run.header.trial),
+        Step::DeleteCanary => format!("delete scale set {} by hand; then `kiln prototype resume`", run.header.canary),
         _ => "mend what the message names; then `kiln prototype resume`".to_owned(),
     };
     Stuck { held: run.held(), step, reason, advice }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use kiln_types::{ImageSource, ImageVersion, Instance, LineName, Pool, VersionNumber, VersionState};
+use kiln_types::{DefinitionName, ImageSource, ImageVersion, Instance, Pool, VersionNumber, VersionState};
 use serde::Serialize;
 
-use crate::latest::{latest, same_line, version_of};
+use crate::latest::{latest, same_definition, version_of};
 
 /// Instances that one copy serves when they are made at the same time, as Azure advises.
 pub const NODES_PER_REPLICA: u32 = 600;
@@ -62,14 +62,14 @@ pub fn replicas(nodes: u32, asked: Option<u32>) -> u32 {
 pub fn used<'a>(
     pools: impl IntoIterator<Item = &'a Pool>,
     instances: impl IntoIterator<Item = &'a Instance>,
-    line: &LineName,
+    line: &DefinitionName,
     versions: &[ImageVersion],
 ) -> BTreeSet<VersionNumber> {
     let mut used: BTreeSet<VersionNumber> =
         instances.into_iter().filter_map(|instance| version_of(&instance.runs, line)).cloned().collect();
     for pool in pools {
         used.extend(version_of(&pool.recipe.image, line).cloned());
-        if matches!(&pool.recipe.image, ImageSource::Definition(named) if same_line(named, line)) {
+        if matches!(&pool.recipe.image, ImageSource::Definition(named) if same_definition(named, line)) {
             used.extend(latest(versions, &pool.location).map(|version| version.number.clone()));
         }
     }
@@ -162,7 +162,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{REGION, exact, excluded, instance, line_name, marketplace, number, pool, version};
+    use crate::sample::{REGION, definition_name, exact, excluded, instance, marketplace, number, pool, version};
 
     const TODAY: &str = "2026.11.15";
 
@@ -234,11 +234,16 @@ mod tests {
         let with = |image| {
             let mut pool = pool();
             pool.recipe.image = image;
-            used([&pool], &[instance(0, exact("2026.11.01")), instance(1, marketplace())], &line_name(), &versions)
+            used(
+                [&pool],
+                &[instance(0, exact("2026.11.01")), instance(1, marketplace())],
+                &definition_name(),
+                &versions,
+            )
         };
         assert_eq!(with(marketplace()), BTreeSet::from([number("2026.11.01")]));
         assert_eq!(with(exact("2026.11.08")), BTreeSet::from([number("2026.11.01"), number("2026.11.08")]));
-        let latest = with(ImageSource::Definition(line_name()));
+        let latest = with(ImageSource::Definition(definition_name()));
         assert_eq!(latest, BTreeSet::from([number("2026.11.01"), number(TODAY)]));
     }
 

@@ -379,7 +379,7 @@ impl Run {
 
     /// What the canary said against the version.
     pub fn condemned(&self) -> Option<&str> {
-        match self.steps.get(&Step::AwaitTrial)?.done.as_ref()? {
+        match self.steps.get(&Step::AwaitCanary)?.done.as_ref()? {
             (_, Some(Output::Bad(reason))) => Some(reason),
             _ => None,
         }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
-use kiln_types::{ImageSource, ImageVersion, LineName, VersionNumber};
+use kiln_types::{DefinitionName, ImageSource, ImageVersion, VersionNumber};
 use serde::Serialize;
 
 use crate::provenance::Provenance;
@@ -28,25 +28,25 @@ pub enum NewNodes {
 }
 
 /// What new nodes of a recipe get, given its line's versions.
-pub fn new_nodes(image: &ImageSource, line: &LineName, versions: &[ImageVersion], region: &str) -> NewNodes {
+pub fn new_nodes(image: &ImageSource, line: &DefinitionName, versions: &[ImageVersion], region: &str) -> NewNodes {
     match image {
-        ImageSource::Definition(named) if same_line(named, line) => {
+        ImageSource::Definition(named) if same_definition(named, line) => {
             latest(versions, region).map_or(NewNodes::NothingUsable, |version| NewNodes::Latest(version.number.clone()))
         }
-        ImageSource::ExactVersion(named, number) if same_line(named, line) => NewNodes::Pinned(number.clone()),
+        ImageSource::ExactVersion(named, number) if same_definition(named, line) => NewNodes::Pinned(number.clone()),
         other => NewNodes::Elsewhere(source_text(other)),
     }
 }
 
 /// Azure's names have no case.
-pub fn same_line(a: &LineName, b: &LineName) -> bool {
+pub fn same_definition(a: &DefinitionName, b: &DefinitionName) -> bool {
     a.gallery.as_str().eq_ignore_ascii_case(b.gallery.as_str()) && a.definition.eq_ignore_ascii_case(&b.definition)
 }
 
 /// The version of a line that an image is, if it is one.
-pub fn version_of<'a>(image: &'a ImageSource, line: &LineName) -> Option<&'a VersionNumber> {
+pub fn version_of<'a>(image: &'a ImageSource, line: &DefinitionName) -> Option<&'a VersionNumber> {
     match image {
-        ImageSource::ExactVersion(named, number) if same_line(named, line) => Some(number),
+        ImageSource::ExactVersion(named, number) if same_definition(named, line) => Some(number),
         _ => None,
     }
 }
@@ -83,13 +83,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{REGION, exact, excluded, line_name, marketplace, number, tags, version};
+    use crate::sample::{REGION, definition_name, exact, excluded, marketplace, number, tags, version};
 
     #[test]
     fn new_nodes_get_what_the_recipe_names() {
         let versions = [version("2026.11.08"), excluded("2026.11.15")];
-        let of = |image: &ImageSource, versions: &[ImageVersion]| new_nodes(image, &line_name(), versions, REGION);
-        let line = ImageSource::Definition(line_name());
+        let of =
+            |image: &ImageSource, versions: &[ImageVersion]| new_nodes(image, &definition_name(), versions, REGION);
+        let line = ImageSource::Definition(definition_name());
         assert_eq!(of(&line, &versions), NewNodes::Latest(number("2026.11.08")));
         assert_eq!(of(&line, &versions[1..]), NewNodes::NothingUsable);
         assert_eq!(of(&exact("2026.11.15"), &versions), NewNodes::Pinned(number("2026.11.15")));
@@ -100,10 +101,10 @@ mod tests {
 
     #[test]
     fn a_line_is_the_same_whatever_its_case() {
-        let shouted = LineName { definition: line_name().definition.to_uppercase(), ..line_name() };
-        assert!(same_line(&line_name(), &shouted));
+        let shouted = DefinitionName { definition: definition_name().definition.to_uppercase(), ..definition_name() };
+        assert!(same_definition(&definition_name(), &shouted));
         assert_eq!(
-            version_of(&ImageSource::ExactVersion(shouted, number("1.2.3")), &line_name()),
+            version_of(&ImageSource::ExactVersion(shouted, number("1.2.3")), &definition_name()),
             Some(&number("1.2.3"))
         );
     }

@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use kiln_types::{BadName, CaptureName, Gallery, GalleryName, LineIdentity, LineName, PoolName, VersionNumber};
+use kiln_types::{
+    BadName, DefinitionIdentity, DefinitionName, Gallery, GalleryName, PoolName, SnapshotName, VersionNumber,
+};
 
 /// The publisher of every line that the operation makes.
 pub const PUBLISHER: &str = "VMSS-Prototype-Pattern";
@@ -47,17 +49,21 @@ pub fn new_gallery(resource_group: &str, location: &str) -> Result<Gallery, BadN
 }
 
 /// The image line of a pool.
-pub fn line(resource_group: &str, pool: &PoolName) -> Result<LineName, BadName> {
-    Ok(LineName { gallery: gallery(resource_group)?, definition: format!("kamino-{pool}-prototype") })
+pub fn line(resource_group: &str, pool: &PoolName) -> Result<DefinitionName, BadName> {
+    Ok(DefinitionName { gallery: gallery(resource_group)?, definition: format!("kamino-{pool}-prototype") })
 }
 
 /// What the image line of a pool is found by.
-pub fn line_identity(resource_group: &str, pool: &PoolName) -> LineIdentity {
-    LineIdentity { publisher: PUBLISHER.to_owned(), offer: resource_group.to_owned(), sku: pool.as_str().to_owned() }
+pub fn definition_identity(resource_group: &str, pool: &PoolName) -> DefinitionIdentity {
+    DefinitionIdentity {
+        publisher: PUBLISHER.to_owned(),
+        offer: resource_group.to_owned(),
+        sku: pool.as_str().to_owned(),
+    }
 }
 
 /// The copy of a donor's disk while a version is made of it.
-pub fn capture(pool: &PoolName) -> Result<CaptureName, BadName> {
+pub fn snapshot(pool: &PoolName) -> Result<SnapshotName, BadName> {
     format!("snapshot_{pool}").parse()
 }
 
@@ -82,8 +88,8 @@ mod tests {
         let group = "kubernetes-westus2-17813";
         assert_eq!(gallery(group).unwrap().as_str(), "SIG_kubernetes_westus2_17813");
         assert_eq!(line(group, &pool()).unwrap().definition, "kamino-k8s-agentpool1-26100436-vmss-prototype");
-        assert_eq!(capture(&pool()).unwrap().as_str(), "snapshot_k8s-agentpool1-26100436-vmss");
-        let identity = line_identity(group, &pool());
+        assert_eq!(snapshot(&pool()).unwrap().as_str(), "snapshot_k8s-agentpool1-26100436-vmss");
+        let identity = definition_identity(group, &pool());
         assert_eq!((identity.offer.as_str(), identity.sku.as_str()), (group, "k8s-agentpool1-26100436-vmss"));
     }
 

@@ -1,6 +1,6 @@
 //! What was read of the outside, for one decision.
 
-use kiln_types::{Capture, Gallery, ImageLine, ImageVersion, Instance, Pool};
+use kiln_types::{Gallery, ImageDefinition, ImageVersion, Instance, Pool, Snapshot};
 
 use crate::action::Action;
 
@@ -20,7 +20,7 @@ pub enum Fact {
     /// Its versions.
     Versions,
     /// The copy of the donor's disk.
-    Capture,
+    Snapshot,
     /// The donor as the cloud sees it.
     Instance,
     /// The donor as Kubernetes sees it.
@@ -28,7 +28,7 @@ pub enum Fact {
     /// All instances of the pool.
     Instances,
     /// The throw-away pool, and its node.
-    Trial,
+    Canary,
 }
 
 /// What was read. `None` is "not read"; a thing that was looked for and does not exist is `Some(None)`.
@@ -43,11 +43,11 @@ pub struct Observed {
     /// The gallery.
     pub gallery: Option<Option<Gallery>>,
     /// The line.
-    pub line: Option<Option<ImageLine>>,
+    pub line: Option<Option<ImageDefinition>>,
     /// Its versions.
     pub versions: Option<Vec<ImageVersion>>,
     /// The copy.
-    pub capture: Option<Option<Capture>>,
+    pub snapshot: Option<Option<Snapshot>>,
     /// The donor as the cloud sees it.
     pub instance: Option<Option<Instance>>,
     /// The donor as Kubernetes sees it.
@@ -55,7 +55,7 @@ pub struct Observed {
     /// All instances.
     pub instances: Option<Vec<Instance>>,
     /// The throw-away pool.
-    pub trial: Option<Option<TrialView>>,
+    pub canary: Option<Option<CanaryView>>,
 }
 
 /// What decisions need of a node.
@@ -71,9 +71,9 @@ pub struct NodeView {
     pub boot: Option<String>,
 }
 
-/// What decisions need of a trial.
+/// What decisions need of a canary.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TrialView {
+pub struct CanaryView {
     /// The pool is being deleted.
     pub leaving: bool,
     /// Making it failed, with the cloud's words.
@@ -95,7 +95,7 @@ impl Observed {
             | Action::AddInstances { .. } => (self.pool, self.instances) = (None, None),
             Action::SaveRecipe => self.saved = None,
             Action::CreateGallery(_) => self.gallery = None,
-            Action::CreateLine(_) | Action::TagLine { .. } => self.line = None,
+            Action::CreateDefinition(_) | Action::TagDefinition { .. } => self.line = None,
             Action::DeleteVersion(_) | Action::Publish(_) | Action::Include(_) => self.versions = None,
             Action::HoldNode | Action::ReleaseNode => self.node = None,
             Action::SetProtection { .. } => (self.instance, self.instances) = (None, None),
@@ -103,9 +103,9 @@ impl Observed {
                 (self.instance, self.instances, self.node) = (None, None, None);
             }
             // Whether the machine was off all the while is seen afterwards.
-            Action::Capture(_) => (self.capture, self.instance) = (None, None),
-            Action::DeleteCapture => self.capture = None,
-            Action::TryOne(_) | Action::DeleteTrial => self.trial = None,
+            Action::Snapshot(_) => (self.snapshot, self.instance) = (None, None),
+            Action::DeleteSnapshot => self.snapshot = None,
+            Action::CreateCanary(_) | Action::DeleteCanary => self.canary = None,
             Action::Drain | Action::InstallFirstBoot => *self = Self::default(),
         }
     }
@@ -126,7 +126,7 @@ impl Observed {
         self.gallery.as_ref().map(Option::as_ref).ok_or(Fact::Gallery)
     }
 
-    pub(crate) fn line(&self) -> Result<Option<&ImageLine>, Fact> {
+    pub(crate) fn line(&self) -> Result<Option<&ImageDefinition>, Fact> {
         self.line.as_ref().map(Option::as_ref).ok_or(Fact::Line)
     }
 
@@ -134,8 +134,8 @@ impl Observed {
         self.versions.as_deref().ok_or(Fact::Versions)
     }
 
-    pub(crate) fn capture(&self) -> Result<Option<&Capture>, Fact> {
-        self.capture.as_ref().map(Option::as_ref).ok_or(Fact::Capture)
+    pub(crate) fn snapshot(&self) -> Result<Option<&Snapshot>, Fact> {
+        self.snapshot.as_ref().map(Option::as_ref).ok_or(Fact::Snapshot)
     }
 
     pub(crate) fn instance(&self) -> Result<Option<&Instance>, Fact> {
@@ -150,8 +150,8 @@ impl Observed {
         self.instances.as_deref().ok_or(Fact::Instances)
     }
 
-    pub(crate) fn trial(&self) -> Result<Option<&TrialView>, Fact> {
-        self.trial.as_ref().map(Option::as_ref).ok_or(Fact::Trial)
+    pub(crate) fn canary(&self) -> Result<Option<&CanaryView>, Fact> {
+        self.canary.as_ref().map(Option::as_ref).ok_or(Fact::Canary)
     }
 
     /// Whether a fact was read.
@@ -163,11 +163,11 @@ impl Observed {
             Fact::Gallery => self.gallery.is_some(),
             Fact::Line => self.line.is_some(),
             Fact::Versions => self.versions.is_some(),
-            Fact::Capture => self.capture.is_some(),
+            Fact::Snapshot => self.snapshot.is_some(),
             Fact::Instance => self.instance.is_some(),
             Fact::Node => self.node.is_some(),
             Fact::Instances => self.instances.is_some(),
-            Fact::Trial => self.trial.is_some(),
+            Fact::Canary => self.canary.is_some(),
         }
     }
 }

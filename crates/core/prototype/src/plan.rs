@@ -12,9 +12,9 @@ use serde::Serialize;
 use crate::cost::{StorageCost, storage};
 use crate::history::{MaxHistory, prune, used};
 use crate::journal::Route;
-use crate::latest::{same_line, source_text};
+use crate::latest::{same_definition, source_text};
 use crate::ready_time::Span;
-use crate::refuse::{LineChoice, Original, Preflight, Verdict, Wanted, check, choose_line};
+use crate::refuse::{DefinitionChoice, Original, Preflight, Verdict, Wanted, check, choose_definition};
 use crate::run::Policy;
 use crate::step::Step;
 
@@ -80,7 +80,7 @@ pub struct Plan {
 }
 
 /// The steps for which the donor is away.
-const AWAY: [Step; 4] = [Step::PowerOff, Step::Capture, Step::Start, Step::AwaitReady];
+const AWAY: [Step; 4] = [Step::PowerOff, Step::Snapshot, Step::Start, Step::AwaitReady];
 
 /// What a run would do.
 pub fn plan(outlook: Outlook<'_>) -> Plan {
@@ -127,7 +127,7 @@ fn does(step: Step, outlook: Outlook<'_>) -> Option<String> {
             let first = *preflight.original == Original::CanBeSaved;
             when(first, "keep the original recipe for `rollback --to original`".into())
         }
-        Step::Gallery => when(!outlook.gallery_exists, format!("make gallery `{}`", preflight.line_name.gallery)),
+        Step::Gallery => when(!outlook.gallery_exists, format!("make gallery `{}`", preflight.definition_name.gallery)),
         Step::Line => match line(outlook) {
             Line::New(definition) => Some(format!("make image definition `{definition}`")),
             Line::Existing => None,
@@ -143,7 +143,7 @@ fn does(step: Step, outlook: Outlook<'_>) -> Option<String> {
         }
         Step::PowerOff if policy.deallocate => Some(format!("deallocate `{node}`")),
         Step::PowerOff => Some(format!("power `{node}` off, keeping its hardware")),
-        Step::Capture => Some("copy its OS disk".into()),
+        Step::Snapshot => Some("copy its OS disk".into()),
         Step::Start => Some(format!("start `{node}`")),
         Step::AwaitReady => Some(format!("wait until `{node}` is Ready")),
         Step::Unprotect => Some("give its protection back as it was".into()),
@@ -152,10 +152,10 @@ fn does(step: Step, outlook: Outlook<'_>) -> Option<String> {
             Route::FromVersion => format!("wait for version {version}, which is being made"),
             _ => format!("make version {version} in {} copies, excluded", policy.replicas),
         }),
-        Step::DropCapture => Some("delete the copy".into()),
+        Step::DeleteSnapshot => Some("delete the copy".into()),
         Step::Try => when(policy.canary, format!("make one throw-away machine of {version}")),
-        Step::AwaitTrial => when(policy.canary, "wait until it has joined".into()),
-        Step::DropTrial => when(policy.canary, "delete it".into()),
+        Step::AwaitCanary => when(policy.canary, "wait until it has joined".into()),
+        Step::DeleteCanary => when(policy.canary, "delete it".into()),
         Step::Include => Some(format!("include {version}: new nodes get it")),
         Step::Model => model(outlook),
         Step::StripData => when(is_first(outlook), "set custom data that does nothing".into()),
@@ -175,9 +175,9 @@ fn line(outlook: Outlook<'_>) -> Line {
     let facts = outlook.preflight;
     let Some(disk) = facts.disk else { return Line::Existing };
     let wanted = Wanted::of(disk, facts.pool);
-    match choose_line(facts.line_name, &wanted, facts.lines, &facts.pool.recipe.image) {
-        LineChoice::Create(name) => Line::New(name.definition),
-        LineChoice::Use(_) | LineChoice::Taken(_) => Line::Existing,
+    match choose_definition(facts.definition_name, &wanted, facts.lines, &facts.pool.recipe.image) {
+        DefinitionChoice::Create(name) => Line::New(name.definition),
+        DefinitionChoice::Use(_) | DefinitionChoice::Taken(_) => Line::Existing,
     }
 }
 
@@ -186,7 +186,7 @@ fn is_first(outlook: Outlook<'_>) -> bool {
 }
 
 fn names_line(image: &ImageSource, outlook: Outlook<'_>) -> bool {
-    let ours = |line| outlook.preflight.lines.iter().any(|known| same_line(&known.name, line));
+    let ours = |line| outlook.preflight.lines.iter().any(|known| same_definition(&known.name, line));
     match image {
         ImageSource::Definition(line) | ImageSource::ExactVersion(line, _) => ours(line),
         _ => false,
@@ -239,7 +239,7 @@ fn pruning(outlook: Outlook<'_>) -> crate::history::Prune {
     if !versions.iter().any(|version| version.number == *outlook.version) {
         versions.push(future(outlook.version, &facts.pool.location));
     }
-    let line = facts.lines.first().map_or(facts.line_name, |line| &line.name);
+    let line = facts.lines.first().map_or(facts.definition_name, |line| &line.name);
     let used = used([facts.pool], outlook.instances, line, facts.versions);
     let history = MaxHistory::new(outlook.policy.max_history).unwrap_or_default();
     prune(&versions, history, &used, outlook.version)

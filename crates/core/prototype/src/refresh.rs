@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use kiln_types::{Instance, InstanceId, LineName, Provisioning, VersionNumber};
+use kiln_types::{DefinitionName, Instance, InstanceId, Provisioning, VersionNumber};
 use serde::Serialize;
 
 use crate::donor::NodeFacts;
@@ -52,7 +52,7 @@ pub struct State<'a> {
     /// What new nodes get.
     pub target: &'a VersionNumber,
     /// The line.
-    pub line: &'a LineName,
+    pub line: &'a DefinitionName,
     /// Versions that were taken back: their nodes go first.
     pub bad: &'a BTreeSet<VersionNumber>,
     /// The pool's instances.

@@ -2,7 +2,7 @@ use kiln_types::Protection;
 use proptest::prelude::*;
 
 use super::*;
-use crate::sample::{exact, instance, line_name, marketplace, node, number};
+use crate::sample::{definition_name, exact, instance, marketplace, node, number};
 
 const NEW: &str = "2026.11.15";
 const OLD: &str = "2026.11.08";
@@ -34,7 +34,7 @@ fn world(versions: &[&str]) -> World {
 }
 
 impl World {
-    fn state<'a>(&'a self, target: &'a VersionNumber, line: &'a LineName) -> State<'a> {
+    fn state<'a>(&'a self, target: &'a VersionNumber, line: &'a DefinitionName) -> State<'a> {
         State {
             wanted: self.wanted,
             capacity: self.capacity,
@@ -49,11 +49,11 @@ impl World {
     }
 
     fn next(&self) -> Next {
-        next_batch(self.state(&number(NEW), &line_name()))
+        next_batch(self.state(&number(NEW), &definition_name()))
     }
 
     fn order(&self) -> Vec<String> {
-        outdated(self.state(&number(NEW), &line_name())).into_iter().map(|old| old.instance.to_string()).collect()
+        outdated(self.state(&number(NEW), &definition_name())).into_iter().map(|old| old.instance.to_string()).collect()
     }
 
     fn ready(&self) -> u32 {

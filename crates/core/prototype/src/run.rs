@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use kiln_types::{CaptureName, Gallery, ImageLine, InstanceId, PoolName, Tags, TrialName, VersionNumber};
+use kiln_types::{CanaryName, Gallery, ImageDefinition, InstanceId, PoolName, SnapshotName, Tags, VersionNumber};
 use serde::{Deserialize, Serialize};
 
 /// Text that is no run's name.
@@ -140,11 +140,11 @@ pub struct Header {
     /// The gallery, to be made where it does not exist.
     pub gallery: Gallery,
     /// The line, to be made where it does not exist.
-    pub line: ImageLine,
+    pub line: ImageDefinition,
     /// The copy of the donor's disk.
-    pub capture: CaptureName,
+    pub snapshot: SnapshotName,
     /// The throw-away pool.
-    pub trial: TrialName,
+    pub canary: CanaryName,
     /// Tags of the copy and of the version.
     pub tags: Tags,
 }

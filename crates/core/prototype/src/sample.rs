@@ -2,9 +2,9 @@
 
 use kiln_node_plan::{CustomData, DiskUse, FirstBootUnit, Inspection, JoinCredential, SecretBytes, parse_fstab};
 use kiln_types::{
-    Architecture, Extension, Generation, ImageLine, ImageSource, ImageVersion, Instance, LineName, MarketplaceImage,
-    OperatingSystem, Orchestration, OsDisk, Pool, PowerState, Protection, Provisioning, Recipe, RegionProgress,
-    SecurityType, Tags, UpgradeMode, VersionNumber, VersionState,
+    Architecture, DefinitionName, Extension, Generation, ImageDefinition, ImageSource, ImageVersion, Instance,
+    MarketplaceImage, OperatingSystem, Orchestration, OsDisk, Pool, PowerState, Protection, Provisioning, Recipe,
+    RegionProgress, SecurityType, Tags, UpgradeMode, VersionNumber, VersionState,
 };
 
 use crate::donor::NodeFacts;
@@ -67,18 +67,18 @@ pub(crate) fn script() -> Extension {
     }
 }
 
-pub(crate) fn line_name() -> LineName {
+pub(crate) fn definition_name() -> DefinitionName {
     names::line(GROUP, &pool().name).unwrap()
 }
 
-pub(crate) fn line() -> ImageLine {
-    ImageLine {
-        name: line_name(),
+pub(crate) fn line() -> ImageDefinition {
+    ImageDefinition {
+        name: definition_name(),
         location: REGION.into(),
         generation: Generation::V1,
         architecture: Architecture::X64,
         security_type: SecurityType::Standard,
-        identity: names::line_identity(GROUP, &pool().name),
+        identity: names::definition_identity(GROUP, &pool().name),
         plan: None,
         tags: Tags::new(),
     }
@@ -113,7 +113,7 @@ pub(crate) fn instance(id: u32, runs: ImageSource) -> Instance {
 }
 
 pub(crate) fn exact(version: &str) -> ImageSource {
-    ImageSource::ExactVersion(line_name(), number(version))
+    ImageSource::ExactVersion(definition_name(), number(version))
 }
 
 pub(crate) fn version(written: &str) -> ImageVersion {

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kiln_types::{
-    ImageLine, ImageSource, ImageVersion, Instance, LineName, Pool, PoolName, VersionNumber, VersionState,
+    DefinitionName, ImageDefinition, ImageSource, ImageVersion, Instance, Pool, PoolName, VersionNumber, VersionState,
 };
 use serde::Serialize;
 
 use crate::back::{self, Hold};
-use crate::latest::{NewNodes, made_at, new_nodes, same_line, source_text, version_of};
+use crate::latest::{NewNodes, made_at, new_nodes, same_definition, source_text, version_of};
 use crate::provenance::Provenance;
 use crate::ready_time::Span;
 
@@ -21,9 +21,9 @@ pub struct Sight<'a> {
     /// The pool.
     pub pool: &'a Pool,
     /// The name of its line.
-    pub line_name: &'a LineName,
+    pub definition_name: &'a DefinitionName,
     /// The line, if it exists.
-    pub line: Option<&'a ImageLine>,
+    pub line: Option<&'a ImageDefinition>,
     /// The line's versions.
     pub versions: &'a [ImageVersion],
     /// The pool's instances.
@@ -45,7 +45,7 @@ pub struct Status {
     /// Its line, as `gallery/definition`.
     pub line: String,
     /// Whether the line exists.
-    pub line_exists: bool,
+    pub definition_exists: bool,
     /// What an instance made now would get.
     pub new_nodes: NewNodes,
     /// The age of that, where it is a version.
@@ -147,9 +147,9 @@ impl AgeVerdict {
 impl Status {
     /// Takes stock.
     pub fn of(sight: Sight<'_>) -> Self {
-        let Sight { pool, line_name, line, versions, instances, now, .. } = sight;
+        let Sight { pool, definition_name, line, versions, instances, now, .. } = sight;
         let bad = line.map(|line| back::numbers(&line.tags)).unwrap_or_default();
-        let gets = new_nodes(&pool.recipe.image, line_name, versions, &pool.location);
+        let gets = new_nodes(&pool.recipe.image, definition_name, versions, &pool.location);
         let current = match &gets {
             NewNodes::Latest(number) | NewNodes::Pinned(number) => Some(number.clone()),
             NewNodes::NothingUsable | NewNodes::Elsewhere(_) => None,
@@ -162,13 +162,13 @@ impl Status {
         Self {
             pool: pool.name.clone(),
             region: pool.location.clone(),
-            line: format!("{}/{}", line_name.gallery, line_name.definition),
-            line_exists: line.is_some(),
+            line: format!("{}/{}", definition_name.gallery, definition_name.definition),
+            definition_exists: line.is_some(),
             age,
             model: model(sight, hold.as_ref()),
             hold: hold.filter(|hold| hold.blocks(jiff::tz::Offset::UTC.to_datetime(now).date())),
             versions: rows,
-            runs: runs(instances, line_name, &bad),
+            runs: runs(instances, definition_name, &bad),
             new_nodes: gets,
         }
     }
@@ -189,7 +189,7 @@ fn row(
     bad: &BTreeSet<VersionNumber>,
     current: Option<&VersionNumber>,
 ) -> VersionRow {
-    let runs_it = |instance: &&Instance| version_of(&instance.runs, sight.line_name) == Some(&version.number);
+    let runs_it = |instance: &&Instance| version_of(&instance.runs, sight.definition_name) == Some(&version.number);
     let percent = |complete: bool, percent: Option<u8>| if complete { 100 } else { percent.unwrap_or(0).min(99) };
     VersionRow {
         number: version.number.clone(),
@@ -207,7 +207,7 @@ fn row(
     }
 }
 
-fn runs(instances: &[Instance], line: &LineName, bad: &BTreeSet<VersionNumber>) -> Vec<Runs> {
+fn runs(instances: &[Instance], line: &DefinitionName, bad: &BTreeSet<VersionNumber>) -> Vec<Runs> {
     let mut counts: BTreeMap<(String, bool), u32> = BTreeMap::new();
     for instance in instances {
         let version = version_of(&instance.runs, line);
@@ -225,8 +225,8 @@ fn model(sight: Sight<'_>, hold: Option<&Hold>) -> Model {
     let image = &sight.pool.recipe.image;
     let set_back = |was| Model::SetBack { now: source_text(image), was };
     let named = match image {
-        ImageSource::Definition(line) if same_line(line, sight.line_name) => Some(Model::Line),
-        ImageSource::ExactVersion(line, version) if same_line(line, sight.line_name) => {
+        ImageSource::Definition(line) if same_definition(line, sight.definition_name) => Some(Model::Line),
+        ImageSource::ExactVersion(line, version) if same_definition(line, sight.definition_name) => {
             Some(Model::Pinned { version: version.clone() })
         }
         _ => None,
@@ -252,9 +252,9 @@ fn model(sight: Sight<'_>, hold: Option<&Hold>) -> Model {
 
 fn same_image(a: &ImageSource, b: &ImageSource) -> bool {
     match (a, b) {
-        (ImageSource::Definition(a), ImageSource::Definition(b)) => same_line(a, b),
+        (ImageSource::Definition(a), ImageSource::Definition(b)) => same_definition(a, b),
         (ImageSource::ExactVersion(a, a_version), ImageSource::ExactVersion(b, b_version)) => {
-            same_line(a, b) && a_version == b_version
+            same_definition(a, b) && a_version == b_version
         }
         _ => a == b,
     }

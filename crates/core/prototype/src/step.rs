@@ -33,7 +33,7 @@ pub enum Step {
     /// The donor is off.
     PowerOff,
     /// The donor's disk is copied.
-    Capture,
+    Snapshot,
     /// The donor is on.
     Start,
     /// The donor is Ready.
@@ -45,15 +45,15 @@ pub enum Step {
     /// The version is made, for nobody to get.
     Publish,
     /// The copy is gone.
-    DropCapture,
+    DeleteSnapshot,
     /// A throw-away machine of exactly this version is asked for.
     Try,
     /// It joined.
-    AwaitTrial,
+    AwaitCanary,
     /// It did not, and the line says so for later runs.
     Condemn,
     /// The throw-away machine is gone.
-    DropTrial,
+    DeleteCanary,
     /// The version is what `latest` means.
     Include,
     /// New nodes come from the line.
@@ -85,13 +85,13 @@ pub enum Held {
     /// The donor is off.
     Power,
     /// The throw-away machine.
-    Trial,
+    Canary,
 }
 
 use Step::{
-    AddNodes, AwaitReady, AwaitTrial, Capture, Claim, ClearFailed, Condemn, Disclaim, Drain, DropCapture, DropTrial,
+    AddNodes, AwaitCanary, AwaitReady, Claim, ClearFailed, Condemn, DeleteCanary, DeleteSnapshot, Disclaim, Drain,
     FirstBoot, Gallery, HoldNode, Include, Line, Model, PowerOff, Preflight, Protect, Prune, Publish, ReleaseNode,
-    SaveRecipe, Start, StripData, StripScripts, Survey, Try, Unprotect,
+    SaveRecipe, Snapshot, Start, StripData, StripScripts, Survey, Try, Unprotect,
 };
 
 impl Step {
@@ -109,17 +109,17 @@ impl Step {
         Drain,
         FirstBoot,
         PowerOff,
-        Capture,
+        Snapshot,
         Start,
         AwaitReady,
         Unprotect,
         ReleaseNode,
         Publish,
-        DropCapture,
+        DeleteSnapshot,
         Try,
-        AwaitTrial,
+        AwaitCanary,
         Condemn,
-        DropTrial,
+        DeleteCanary,
         Include,
         Model,
         StripData,
@@ -146,7 +146,7 @@ impl Step {
 
     /// Before the copy exists a failure takes everything back. Afterwards the run goes forward.
     pub fn comes_before_the_copy(self) -> bool {
-        self <= Capture
+        self <= Snapshot
     }
 
     /// What counts as done when the act, or the operation that it began, said so: what cannot be read back, and what the answer itself shows.
@@ -171,17 +171,17 @@ impl Step {
             Drain => "drain",
             FirstBoot => "first-boot",
             PowerOff => "power-off",
-            Capture => "capture",
+            Snapshot => "snapshot",
             Start => "start",
             AwaitReady => "await-ready",
             Unprotect => "unprotect",
             ReleaseNode => "release-node",
             Publish => "publish",
-            DropCapture => "drop-capture",
+            DeleteSnapshot => "delete-snapshot",
             Try => "try",
-            AwaitTrial => "await-trial",
+            AwaitCanary => "await-canary",
             Condemn => "condemn",
-            DropTrial => "drop-trial",
+            DeleteCanary => "delete-canary",
             Include => "include",
             Model => "model",
             StripData => "strip-data",
@@ -201,7 +201,7 @@ impl fmt::Display for Step {
 
 impl Held {
     /// All, the first taken first.
-    pub const ALL: [Self; 6] = [Self::Claim, Self::Node, Self::Protection, Self::Absence, Self::Power, Self::Trial];
+    pub const ALL: [Self; 6] = [Self::Claim, Self::Node, Self::Protection, Self::Absence, Self::Power, Self::Canary];
 
     /// The step that takes it.
     pub fn taken_by(self) -> Step {
@@ -210,7 +210,7 @@ impl Held {
             Self::Node => HoldNode,
             Self::Protection => Protect,
             Self::Absence | Self::Power => PowerOff,
-            Self::Trial => Try,
+            Self::Canary => Try,
         }
     }
 
@@ -222,7 +222,7 @@ impl Held {
             Self::Protection => Unprotect,
             Self::Absence => AwaitReady,
             Self::Power => Start,
-            Self::Trial => DropTrial,
+            Self::Canary => DeleteCanary,
         }
     }
 }
@@ -235,7 +235,7 @@ impl fmt::Display for Held {
             Self::Protection => "the instance's protection",
             Self::Absence => "the node's absence",
             Self::Power => "the stopped machine",
-            Self::Trial => "the canary's scale set",
+            Self::Canary => "the canary's scale set",
         })
     }
 }

@@ -3,15 +3,15 @@
 use std::future::Future;
 
 use crate::access::{AccessScope, Grant, Linked, Need};
-use crate::capture::{Capture, CaptureRequest, OsDisk};
+use crate::canary::{Canary, CanaryName};
 use crate::error::FactoryError;
-use crate::image::{Gallery, ImageLine, ImageVersion, LineName, Publication};
+use crate::image::{DefinitionName, Gallery, ImageDefinition, ImageVersion, Publication};
 use crate::instance::{Instance, PowerDown, Protection};
-use crate::name::{CaptureName, GalleryName, InstanceId, PoolName};
+use crate::name::{GalleryName, InstanceId, PoolName, SnapshotName};
 use crate::operation::{OperationHandle, OperationState, Revision};
 use crate::pool::{Pool, Tags};
 use crate::recipe::{RecipeChange, SavedExtension};
-use crate::trial::{Trial, TrialName};
+use crate::snapshot::{OsDisk, Snapshot, SnapshotRequest};
 use crate::version::VersionNumber;
 
 /// Anything that makes VMs from a common recipe and keeps images of them.
@@ -75,16 +75,17 @@ pub trait Factory: Send + Sync {
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// Copies a disk.
-    fn capture_os_disk(
+    fn snapshot_os_disk(
         &self,
-        request: &CaptureRequest,
+        request: &SnapshotRequest,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// A copy by its name.
-    fn find_capture(&self, name: &CaptureName) -> impl Future<Output = Result<Option<Capture>, Self::Error>> + Send;
+    fn find_snapshot(&self, name: &SnapshotName) -> impl Future<Output = Result<Option<Snapshot>, Self::Error>> + Send;
 
     /// Deletes a copy.
-    fn delete_capture(&self, name: &CaptureName) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+    fn delete_snapshot(&self, name: &SnapshotName)
+    -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// A gallery by its name.
     fn find_gallery(&self, name: &GalleryName) -> impl Future<Output = Result<Option<Gallery>, Self::Error>> + Send;
@@ -93,20 +94,26 @@ pub trait Factory: Send + Sync {
     fn create_gallery(&self, gallery: &Gallery) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// A line by its place.
-    fn find_line(&self, line: &LineName) -> impl Future<Output = Result<Option<ImageLine>, Self::Error>> + Send;
+    fn find_definition(
+        &self,
+        line: &DefinitionName,
+    ) -> impl Future<Output = Result<Option<ImageDefinition>, Self::Error>> + Send;
 
     /// Makes a line in a gallery that exists.
-    fn create_line(&self, line: &ImageLine) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+    fn create_definition(
+        &self,
+        line: &ImageDefinition,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// Adds or changes tags of a line; others stay. A tag is emptied, never removed: clouds differ in whether a write of tags replaces all.
-    fn tag_line(
+    fn tag_definition(
         &self,
-        line: &ImageLine,
+        line: &ImageDefinition,
         changes: &Tags,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// All versions of a line, lowest number first; none where the line does not exist.
-    fn versions(&self, line: &LineName) -> impl Future<Output = Result<Vec<ImageVersion>, Self::Error>> + Send;
+    fn versions(&self, line: &DefinitionName) -> impl Future<Output = Result<Vec<ImageVersion>, Self::Error>> + Send;
 
     /// Makes a version.
     fn publish(&self, publication: &Publication) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
@@ -114,7 +121,7 @@ pub trait Factory: Send + Sync {
     /// Takes a version out of what `latest` means, or puts it in, everywhere.
     fn set_excluded(
         &self,
-        line: &LineName,
+        line: &DefinitionName,
         number: &VersionNumber,
         excluded: bool,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
@@ -122,7 +129,7 @@ pub trait Factory: Send + Sync {
     /// Deletes a version.
     fn delete_version(
         &self,
-        line: &LineName,
+        line: &DefinitionName,
         number: &VersionNumber,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
@@ -149,7 +156,7 @@ pub trait Factory: Send + Sync {
         extension: &str,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Adds or changes tags of a pool, given what it was when it was read; others stay, as with [`tag_line`](Factory::tag_line).
+    /// Adds or changes tags of a pool, given what it was when it was read; others stay, as with [`tag_definition`](Factory::tag_definition).
     fn tag_pool(
         &self,
         pool: &Pool,
@@ -171,10 +178,10 @@ pub trait Factory: Send + Sync {
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// Makes one throw-away instance of a version.
-    fn try_one(&self, trial: &Trial) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+    fn create_canary(&self, canary: &Canary) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Deletes a trial and its instance.
-    fn delete_trial(&self, trial: &TrialName) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
+    /// Deletes a canary and its instance.
+    fn delete_canary(&self, canary: &CanaryName) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// How far an operation is.
     fn observe(&self, handle: &OperationHandle) -> impl Future<Output = Result<OperationState, Self::Error>> + Send;

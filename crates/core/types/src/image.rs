@@ -21,7 +21,7 @@ pub struct Gallery {
 
 /// A line's place: its gallery and its own name there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct LineName {
+pub struct DefinitionName {
     /// The gallery.
     pub gallery: GalleryName,
     /// The image definition in it.
@@ -30,9 +30,9 @@ pub struct LineName {
 
 /// A line of images, of which each version is a step. Generation, architecture and security type cannot change later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImageLine {
+pub struct ImageDefinition {
     /// Its place.
-    pub name: LineName,
+    pub name: DefinitionName,
     /// The region.
     pub location: String,
     /// The firmware that boots its images.
@@ -42,7 +42,7 @@ pub struct ImageLine {
     /// What the firmware vouches for.
     pub security_type: SecurityType,
     /// The names that it is found by.
-    pub identity: LineIdentity,
+    pub identity: DefinitionIdentity,
     /// The purchase plan that its images need.
     pub plan: Option<Plan>,
     /// Its tags.
@@ -51,7 +51,7 @@ pub struct ImageLine {
 
 /// The names that a line is found by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LineIdentity {
+pub struct DefinitionIdentity {
     /// Who publishes it.
     pub publisher: String,
     /// The product.
@@ -116,12 +116,12 @@ impl Storage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
     /// The line.
-    pub line: LineName,
+    pub line: DefinitionName,
     /// The version.
     pub number: VersionNumber,
     /// The region of the line.
     pub location: String,
-    /// The resource id of the capture that it is made of.
+    /// The resource id of the snapshot that it is made of.
     pub source: String,
     /// The regions that get copies; the line's own is among them.
     pub regions: Vec<String>,

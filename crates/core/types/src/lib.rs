@@ -4,7 +4,7 @@
 //! cloud, [`Machines`] what a launch needs. Both speak the engine's verbs; which requests a verb costs is the edge's affair.
 
 mod access;
-mod capture;
+mod canary;
 mod error;
 mod factory;
 mod image;
@@ -17,27 +17,27 @@ mod pool;
 mod recipe;
 mod secret;
 mod shelves;
-mod trial;
+mod snapshot;
 mod version;
 
 pub use access::{AccessScope, Allowance, Grant, Linked, Need, NeededFor, allowances};
-pub use capture::{Capture, CaptureRequest, OsDisk};
+pub use canary::{BadCanary, CANARY_TAG, Canary, CanaryName};
 pub use error::{ErrorClass, FactoryError};
 pub use factory::Factory;
 pub use image::{
-    Architecture, Gallery, Generation, ImageLine, ImageVersion, LineIdentity, LineName, Publication, RegionProgress,
-    SecurityType, Storage, VersionState,
+    Architecture, DefinitionIdentity, DefinitionName, Gallery, Generation, ImageDefinition, ImageVersion, Publication,
+    RegionProgress, SecurityType, Storage, VersionState,
 };
 pub use instance::{Instance, PowerDown, PowerState, Protection};
 pub use landscape::{Landscape, Network, Placement, Seen};
 pub use machines::{
     LAUNCH_DONE, LAUNCH_TAG, Machine, MachineDisk, MachineSpec, MachineState, Machines, OWNER_TAG, Priority,
 };
-pub use name::{BadName, CaptureName, GalleryName, InstanceId, MachineName, PoolName};
+pub use name::{BadName, GalleryName, InstanceId, MachineName, PoolName, SnapshotName};
 pub use operation::{Failure, OperationHandle, OperationState, Progress, Revision};
 pub use pool::{OperatingSystem, Orchestration, Plan, Pool, Provisioning, Tags, UpgradeMode};
 pub use recipe::{Extension, ImageSource, MarketplaceImage, NO_OP_CUSTOM_DATA, Recipe, RecipeChange, SavedExtension};
 pub use secret::SecretText;
 pub use shelves::{PublishedVersion, Shelves};
-pub use trial::{BadTrial, TRIAL_TAG, Trial, TrialName};
+pub use snapshot::{OsDisk, Snapshot, SnapshotRequest};
 pub use version::{BadVersion, VersionNumber};

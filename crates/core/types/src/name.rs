@@ -78,7 +78,7 @@ name! {
 
 name! {
     /// The name of a copy of a disk.
-    CaptureName, "snapshot name", "1 to 80 letters, digits, `-`, `_` or `.`, first and last a letter, digit or (last) `_`",
+    SnapshotName, "snapshot name", "1 to 80 letters, digits, `-`, `_` or `.`, first and last a letter, digit or (last) `_`",
     |s| edges_are_plain(s) && within(s, 1, 80) && made_of(s, "-_.")
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::image::LineName;
+use crate::image::DefinitionName;
 use crate::secret::SecretText;
 use crate::version::VersionNumber;
 
@@ -22,9 +22,9 @@ pub struct Recipe {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ImageSource {
     /// The latest usable version of a line.
-    Definition(LineName),
+    Definition(DefinitionName),
     /// One version of a line.
-    ExactVersion(LineName, VersionNumber),
+    ExactVersion(DefinitionName, VersionNumber),
     /// An image of the cloud's market.
     Marketplace(MarketplaceImage),
     /// Anything else, by its id.

@@ -1,7 +1,7 @@
 //! The engine's verbs, on ARM.
 
 mod access;
-mod captures;
+mod canaries;
 mod factory;
 mod instances;
 mod landscape;
@@ -10,7 +10,7 @@ mod machines;
 mod pools;
 mod publish;
 mod shelves;
-mod trials;
+mod snapshots;
 mod versions;
 
 use std::fmt;

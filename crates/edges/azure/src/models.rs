@@ -4,6 +4,7 @@
 #![expect(clippy::struct_field_names, reason = "the fields have the names that Azure gives them")]
 
 pub(crate) mod access;
+pub(crate) mod canary;
 pub(crate) mod disk;
 pub(crate) mod extension;
 pub(crate) mod gallery;
@@ -16,7 +17,6 @@ pub(crate) mod patch;
 pub(crate) mod scale_set;
 pub(crate) mod shelf;
 pub(crate) mod snapshot;
-pub(crate) mod trial;
 pub(crate) mod version;
 
 use serde::{Deserialize, Serialize};

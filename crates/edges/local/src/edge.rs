@@ -4,14 +4,14 @@
 //! was wanted; the same verb, or whoever looks at the pool next, completes it.
 
 mod admin;
-mod captures;
+mod canaries;
 mod factory;
 mod gallery;
 mod instances;
 mod machines;
 mod pools;
+mod snapshots;
 mod tend;
-mod trials;
 
 use std::fmt;
 use std::sync::Arc;

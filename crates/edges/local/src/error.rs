@@ -81,9 +81,9 @@ pub enum Error {
         /// The machine.
         machine: MachineKey,
     },
-    /// A pool without the mark of a trial was to be deleted as one.
-    #[error("pool `{pool}` has no tag `{tag}`, so it is no trial: it is not deleted", tag = kiln_types::TRIAL_TAG)]
-    NoTrial {
+    /// A pool without the mark of a canary was to be deleted as one.
+    #[error("pool `{pool}` has no tag `{tag}`, so it is no canary: it is not deleted", tag = kiln_types::CANARY_TAG)]
+    NoCanary {
         /// The pool.
         pool: String,
     },
@@ -161,7 +161,7 @@ impl FactoryError for Error {
         match self {
             Self::Unknown { .. } => ErrorClass::NotFound,
             Self::Changed { .. } | Self::InTheWay { .. } => ErrorClass::Precondition,
-            Self::Running { .. } | Self::NoTrial { .. } | Self::Newer { .. } | Self::NoStore { .. } => {
+            Self::Running { .. } | Self::NoCanary { .. } | Self::Newer { .. } | Self::NoStore { .. } => {
                 ErrorClass::Refused
             }
             Self::NothingUsable { .. }

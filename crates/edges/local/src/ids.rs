@@ -1,6 +1,6 @@
 //! What things on this machine are called where a cloud would have resource ids.
 
-use kiln_types::{CaptureName, ImageSource, LineName, VersionNumber};
+use kiln_types::{DefinitionName, ImageSource, SnapshotName, VersionNumber};
 
 use crate::error::Error;
 use crate::power::MachineKey;
@@ -13,20 +13,20 @@ pub const GROUP: &str = "local";
 
 const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
-const CAPTURE: &str = "/local/captures/";
+const SNAPSHOT: &str = "/local/snapshots/";
 const DISK: &str = "/local/disks/";
 const GALLERY: &str = "/local/galleries/";
 const IMAGE: &str = "/local/images/";
 const INTERFACE: &str = "/local/interfaces/";
 const MACHINE: &str = "/local/machines/";
 
-pub(crate) fn of_capture(name: &CaptureName) -> String {
-    format!("{CAPTURE}{name}")
+pub(crate) fn of_snapshot(name: &SnapshotName) -> String {
+    format!("{SNAPSHOT}{name}")
 }
 
-pub(crate) fn capture(id: &str) -> Result<CaptureName, Error> {
-    let rule = "`/local/captures/NAME`";
-    Ok(within(id, CAPTURE, "snapshot", rule)?.parse()?)
+pub(crate) fn snapshot(id: &str) -> Result<SnapshotName, Error> {
+    let rule = "`/local/snapshots/NAME`";
+    Ok(within(id, SNAPSHOT, "snapshot", rule)?.parse()?)
 }
 
 pub(crate) fn of_disk(machine: &MachineKey) -> String {
@@ -54,7 +54,7 @@ pub(crate) fn image(id: &str) -> Result<&str, Error> {
     within(id, IMAGE, "image", IMAGE_RULE)
 }
 
-pub(crate) fn of_version(line: &LineName, number: &VersionNumber) -> String {
+pub(crate) fn of_version(line: &DefinitionName, number: &VersionNumber) -> String {
     format!("{GALLERY}{}/images/{}/versions/{number}", line.gallery, line.definition)
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn source(id: &str) -> Result<ImageSource, Error> {
     let bad = || Error::BadText { noun: "image", text: id.to_owned(), rule: IMAGE_RULE };
     let line = |gallery: &str, definition: &str| {
         let gallery = gallery.parse()?;
-        Ok::<_, Error>(LineName { gallery, definition: definition.to_owned() })
+        Ok::<_, Error>(DefinitionName { gallery, definition: definition.to_owned() })
     };
     match path.split('/').collect::<Vec<_>>()[..] {
         [gallery, "images", definition] => Ok(ImageSource::Definition(line(gallery, definition)?)),
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn an_image_id_says_whether_it_is_a_version_a_line_or_a_base() {
-        let line = LineName { gallery: "SIG_a".parse().unwrap(), definition: "pool-image".into() };
+        let line = DefinitionName { gallery: "SIG_a".parse().unwrap(), definition: "pool-image".into() };
         let number: VersionNumber = "2026.11.05".parse().unwrap();
         let exact = ImageSource::ExactVersion(line.clone(), number.clone());
         assert_eq!(source(&of_version(&line, &number)).unwrap(), exact);

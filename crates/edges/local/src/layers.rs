@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::files::Files;
 use crate::power::{DiskPath, Kind};
-use crate::records::{CaptureRecord, MachineRecord, VersionRecord};
+use crate::records::{MachineRecord, SnapshotRecord, VersionRecord};
 use crate::store::Held;
 
 pub use qemu_img::QemuImg;
@@ -147,7 +147,7 @@ impl Layers {
             used.extend(machine.disk.chain.layers);
             used.insert(machine.disk.top);
         }
-        used.extend(held.list::<CaptureRecord>()?.into_iter().flat_map(|capture| capture.chain.layers));
+        used.extend(held.list::<SnapshotRecord>()?.into_iter().flat_map(|snapshot| snapshot.chain.layers));
         used.extend(held.list::<VersionRecord>()?.into_iter().flat_map(|version| version.chain.layers));
         let files = held.files();
         for name in files.names("layers")? {

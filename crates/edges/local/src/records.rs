@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use kiln_types::{
-    CaptureName, Gallery, ImageLine, ImageSource, InstanceId, LineName, PoolName, Protection, SecretText, Storage,
-    Tags, VersionNumber,
+    DefinitionName, Gallery, ImageDefinition, ImageSource, InstanceId, PoolName, Protection, SecretText, SnapshotName,
+    Storage, Tags, VersionNumber,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -107,8 +107,8 @@ pub(crate) fn instance_id(number: u64) -> InstanceId {
 /// A copy of a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct CaptureRecord {
-    pub(crate) name: CaptureName,
+pub(crate) struct SnapshotRecord {
+    pub(crate) name: SnapshotName,
     pub(crate) source: String,
     pub(crate) kind: Kind,
     pub(crate) chain: Chain,
@@ -120,7 +120,7 @@ pub(crate) struct CaptureRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VersionRecord {
-    pub(crate) line: LineName,
+    pub(crate) line: DefinitionName,
     pub(crate) number: VersionNumber,
     pub(crate) source: String,
     pub(crate) kind: Kind,
@@ -149,16 +149,16 @@ macro_rules! record {
 record!(ImageRecord, "images", "image", |image| image.name.clone());
 record!(PoolRecord, "pools", "pool", |pool| pool.name.to_string());
 record!(MachineRecord, "machines", "machine", |machine| machine.name.to_string());
-record!(CaptureRecord, "captures", "snapshot", |capture| capture.name.to_string());
+record!(SnapshotRecord, "snapshots", "snapshot", |snapshot| snapshot.name.to_string());
 record!(Gallery, "galleries", "gallery", |gallery| gallery.name.to_string());
-record!(ImageLine, "lines", "image definition", |line| line_key(&line.name));
+record!(ImageDefinition, "lines", "image definition", |line| line_key(&line.name));
 record!(VersionRecord, "versions", "image version", |version| version_key(&version.line, &version.number));
 
 /// `~` is in no name.
-pub(crate) fn line_key(line: &LineName) -> String {
+pub(crate) fn line_key(line: &DefinitionName) -> String {
     format!("{}~{}", line.gallery, line.definition)
 }
 
-pub(crate) fn version_key(line: &LineName, number: &VersionNumber) -> String {
+pub(crate) fn version_key(line: &DefinitionName, number: &VersionNumber) -> String {
     format!("{}~{number}", line_key(line))
 }

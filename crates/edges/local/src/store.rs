@@ -5,7 +5,7 @@
 //!
 //! | folder | holds |
 //! |---|---|
-//! | `pools`, `machines`, `images`, `captures`, `galleries`, `lines`, `versions` | a document for each |
+//! | `pools`, `machines`, `images`, `snapshots`, `galleries`, `lines`, `versions` | a document for each |
 //! | `layers/ID` | what was written above other layers: `upper` and `work` for overlayfs, or `disk.qcow2` |
 //! | `building`, `trash` | layers that are not yet or no longer there |
 //! | `locks` | empty files |
@@ -54,7 +54,7 @@ impl Store {
         files.folder("", 0o700)?;
         for folder in [
             "building",
-            "captures",
+            "snapshots",
             "galleries",
             "images",
             "layers",

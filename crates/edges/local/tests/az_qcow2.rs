@@ -66,7 +66,7 @@ async fn a_clone_is_the_donor_as_it_was_and_neither_writes_to_the_other() {
     write(&bench, "workers_0", 2, 0, 64).await;
     let donor = bytes(&bench, "workers_0").await;
     assert_eq!((donor[0], donor[64 << 10], donor.len()), (2, 1, 4 * MIB));
-    bench.capture("workers_0", "c1").await;
+    bench.snapshot("workers_0", "c1").await;
     write(&bench, "workers_0", 3, 32, 64).await;
     let donor_later = bytes(&bench, "workers_0").await;
     bench.clone_of("c1", "1.0.0").await;
@@ -75,7 +75,7 @@ async fn a_clone_is_the_donor_as_it_was_and_neither_writes_to_the_other() {
     write(&bench, "workers_2", 4, 0, 1024).await;
     let clone = bytes(&bench, "workers_2").await;
     assert_eq!(bytes(&bench, "workers_0").await, donor_later);
-    bench.capture("workers_2", "c2").await;
+    bench.snapshot("workers_2", "c2").await;
     bench.clone_of("c2", "1.0.1").await;
     assert_eq!(bytes(&bench, "workers_3").await, clone, "a clone of a clone");
     write(&bench, "workers_3", 5, 2048, 1024).await;
@@ -94,7 +94,7 @@ async fn a_long_chain_is_joined_and_the_disk_stays_on_its_base() {
     for round in 0..18_u8 {
         write(&bench, "workers_0", round + 2, u32::from(round) * 32, 64).await;
         let name = format!("c{round}");
-        bench.capture("workers_0", &name).await;
+        bench.snapshot("workers_0", &name).await;
         bench.forget(&name).await;
     }
     let seen = bytes(&bench, "workers_0").await;

@@ -55,7 +55,7 @@ async fn a_clone_is_the_donor_as_it_was_and_neither_writes_to_the_other() {
     let donor = within(&bench, "workers_0", LIFE).await;
     assert_ne!(donor, untouched);
     assert_eq!(within(&bench, "workers_1", "").await, untouched, "the base is shared and never written");
-    bench.capture("workers_0", "c1").await;
+    bench.snapshot("workers_0", "c1").await;
     assert_eq!(within(&bench, "workers_0", "").await, donor, "the donor has its disk");
 
     let donor_later = within(&bench, "workers_0", "echo later > later; rm new; echo changed > etc/os").await;
@@ -64,7 +64,7 @@ async fn a_clone_is_the_donor_as_it_was_and_neither_writes_to_the_other() {
 
     let clone = within(&bench, "workers_2", "echo clone > clone; rm dir/z; echo mine > etc/os").await;
     assert_eq!(within(&bench, "workers_0", "").await, donor_later);
-    bench.capture("workers_2", "c2").await;
+    bench.snapshot("workers_2", "c2").await;
     bench.clone_of("c2", "1.0.1").await;
     assert_eq!(within(&bench, "workers_3", "").await, clone, "a clone of a clone");
     within(&bench, "workers_3", "rm -r etc dir").await;
@@ -92,13 +92,13 @@ async fn a_long_chain_is_joined_and_nothing_on_the_disk_changes() {
         let script = format!("{}; date -u -d @{round} > stamp", rounds[round % rounds.len()].replace("rm ", "rm -rf "));
         let before = within(&bench, "workers_0", &script).await;
         let name = format!("c{round}");
-        bench.capture("workers_0", &name).await;
+        bench.snapshot("workers_0", &name).await;
         assert_eq!(within(&bench, "workers_0", "").await, before, "round {round}");
         bench.forget(&name).await;
         most = most.max(bench.layers());
     }
     let below = bench.below("workers_0").await;
-    assert!(below < 10, "{below} layers after 20 captures");
+    assert!(below < 10, "{below} layers after 20 snapshots");
     assert!(most <= 19, "{most}");
     assert_eq!(bench.layers(), below + 2, "what was joined is gone");
 }
@@ -108,13 +108,13 @@ async fn a_long_chain_is_joined_and_nothing_on_the_disk_changes() {
 async fn a_folder_made_anew_hides_that_of_the_base_also_when_layers_are_joined() {
     let bench = folders().await;
     within(&bench, "workers_0", "rm -r dir").await;
-    bench.capture("workers_0", "gone").await;
+    bench.snapshot("workers_0", "gone").await;
     within(&bench, "workers_0", "mkdir dir; echo d > dir/d").await;
     let DiskPath::Folders { upper, .. } = bench.disk("workers_0").await else { panic!("no folders") };
     let _ = rustix::fs::lremovexattr(upper.join("dir"), "trusted.overlay.opaque");
     let before = within(&bench, "workers_0", "").await;
     for round in 0..17 {
-        bench.capture("workers_0", &format!("c{round}")).await;
+        bench.snapshot("workers_0", &format!("c{round}")).await;
     }
     assert!(bench.below("workers_0").await < 10);
     assert_eq!(within(&bench, "workers_0", "").await, before);

@@ -23,7 +23,7 @@ struct Autoscaler {
 impl Watcher for Autoscaler {
     fn told(&self, news: News) -> BoxFuture<'_, ()> {
         if let Happening::Recorded(Event::Succeeded { step, .. }) = &news.what {
-            if *step == kiln_prototype::step::Step::AwaitTrial {
+            if *step == kiln_prototype::step::Step::AwaitCanary {
                 *self.proven.lock().unwrap() = true;
             }
             let known: BTreeSet<String> = names(&self.sim);

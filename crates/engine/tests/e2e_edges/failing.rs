@@ -27,12 +27,12 @@ fn fault(kind: &str, step: Step, times: u32) -> String {
         Step::Line => format!("method: PUT, type: {GALLERY}/images"),
         Step::Protect => format!("method: PUT, type: {SET}/virtualMachines"),
         Step::PowerOff => format!("type: {SET}/virtualMachines, action: poweroff"),
-        Step::Capture => "method: PUT, type: Microsoft.Compute/snapshots".to_owned(),
+        Step::Snapshot => "method: PUT, type: Microsoft.Compute/snapshots".to_owned(),
         Step::Start => format!("type: {SET}/virtualMachines, action: start"),
         Step::Publish => format!("method: PUT, type: {GALLERY}/images/versions"),
-        Step::DropCapture => "method: DELETE, type: Microsoft.Compute/snapshots".to_owned(),
-        Step::Try => format!("method: PUT, type: {SET}, name: kiln-try-*"),
-        Step::DropTrial => format!("method: DELETE, type: {SET}, name: kiln-try-*"),
+        Step::DeleteSnapshot => "method: DELETE, type: Microsoft.Compute/snapshots".to_owned(),
+        Step::Try => format!("method: PUT, type: {SET}, name: kiln-canary-*"),
+        Step::DeleteCanary => format!("method: DELETE, type: {SET}, name: kiln-canary-*"),
         Step::Include => format!("method: PATCH, type: {GALLERY}/images/versions"),
         Step::Model => format!("method: PATCH, type: {SET}, skip: 1"),
         Step::StripScripts => format!("method: DELETE, type: {SET}/extensions"),
@@ -43,7 +43,7 @@ fn fault(kind: &str, step: Step, times: u32) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_fails_for_good_leaves_everything_as_it_was() {
-    for step in [Step::Claim, Step::Gallery, Step::Line, Step::Protect, Step::PowerOff, Step::Capture] {
+    for step in [Step::Claim, Step::Gallery, Step::Line, Step::Protect, Step::PowerOff, Step::Snapshot] {
         let world = instant(&fault("quota-exceeded", step, 1)).start().await;
         let before = world.state().await;
         let ending = run(&world).await;
@@ -52,7 +52,7 @@ async fn a_step_that_fails_for_good_leaves_everything_as_it_was() {
         assert!(failure.message.contains("quota"), "{step}: {failure}");
         let after = world.state().await;
         // A copy that failed stays until the next run deletes it.
-        if step < Step::Capture {
+        if step < Step::Snapshot {
             after.assert_nothing_held();
         }
         after.assert_donor_is_back();
@@ -101,12 +101,12 @@ const HIT: [Step; 14] = [
     Step::Line,
     Step::Protect,
     Step::PowerOff,
-    Step::Capture,
+    Step::Snapshot,
     Step::Start,
     Step::Publish,
-    Step::DropCapture,
+    Step::DeleteSnapshot,
     Step::Try,
-    Step::DropTrial,
+    Step::DeleteCanary,
     Step::Include,
     Step::Model,
     Step::StripScripts,

@@ -47,7 +47,7 @@ impl Watcher for Times {
     }
 }
 
-fn line_of(world: &World) -> kiln_types::LineName {
+fn line_of(world: &World) -> kiln_types::DefinitionName {
     names::line(&world.sim.spec().resource_group, &pool_name()).unwrap()
 }
 

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kiln_kubernetes::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, Readiness};
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::names;
-use kiln_types::{Factory, ImageSource, PowerState, Protection, Provisioning, TRIAL_TAG, VersionState};
+use kiln_types::{CANARY_TAG, Factory, ImageSource, PowerState, Protection, Provisioning, VersionState};
 use kube::api::ListParams;
 use kube::{Api, Client};
 
@@ -19,8 +19,8 @@ pub(crate) struct State {
     pub(crate) tags: Vec<(String, String)>,
     pub(crate) capacity: u32,
     pub(crate) versions: Vec<(String, VersionState, bool)>,
-    pub(crate) captures: usize,
-    pub(crate) trials: usize,
+    pub(crate) snapshots: usize,
+    pub(crate) canaries: usize,
     /// Each instance of the pool: name, power, whether it is settled, protection.
     pub(crate) instances: Vec<(String, PowerState, bool, Protection)>,
     /// Each node: name, Ready, cordoned, annotations that a run writes.
@@ -37,13 +37,13 @@ pub(crate) struct State {
 impl State {
     /// Whether a run holds nothing of anybody's.
     pub(crate) fn assert_nothing_held(&self) {
-        assert_eq!(self.captures, 0, "the copy is gone");
+        assert_eq!(self.snapshots, 0, "the copy is gone");
         self.assert_donor_is_back();
     }
 
     /// Whether everything that a failed run held is given back. The copy of the disk may stay: the next run of the day begins with it.
     pub(crate) fn assert_donor_is_back(&self) {
-        assert_eq!(self.trials, 0, "the canary is gone");
+        assert_eq!(self.canaries, 0, "the canary is gone");
         assert_eq!(self.holder, "", "the lease is free");
         for (name, power, settled, protection) in &self.instances {
             assert_eq!((power, *settled), (&PowerState::Running, true), "{name}");
@@ -66,8 +66,8 @@ impl World {
         let pool = self.pool().await;
         let line = names::line(&self.sim.spec().resource_group, &pool.name).unwrap();
         let versions = azure.versions(&line).await.unwrap();
-        let capture = azure.find_capture(&names::capture(&pool.name).unwrap()).await.unwrap();
-        let trials = azure.pools().await.unwrap().iter().filter(|pool| pool.tags.contains_key(TRIAL_TAG)).count();
+        let snapshot = azure.find_snapshot(&names::snapshot(&pool.name).unwrap()).await.unwrap();
+        let canaries = azure.pools().await.unwrap().iter().filter(|pool| pool.tags.contains_key(CANARY_TAG)).count();
         let instances = azure.instances(&pool.name).await.unwrap();
         let marks = [HOLD_ANNOTATION, AUTOSCALER_ANNOTATION];
         let nodes = self.cluster().all_nodes().await.unwrap();
@@ -98,8 +98,8 @@ impl World {
             tags: pool.tags.into_iter().collect(),
             capacity: pool.capacity,
             versions: versions.into_iter().map(|v| (v.number.to_string(), v.state, v.excluded)).collect(),
-            captures: usize::from(capture.is_some()),
-            trials,
+            snapshots: usize::from(snapshot.is_some()),
+            canaries,
             instances: instances
                 .into_iter()
                 .map(|i| (i.node_name, i.power, i.provisioning == Provisioning::Succeeded, i.protection))

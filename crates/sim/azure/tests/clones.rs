@@ -30,7 +30,7 @@ fn instance(number: u32) -> String {
 }
 
 /// Makes an image version of an instance: off, snapshot, on, version.
-fn capture(client: &Client, donor: u32, version: &str) -> String {
+fn snapshot(client: &Client, donor: u32, version: &str) -> String {
     let path = client.compute(&instance(donor));
     client.done(client.post(&format!("{path}/powerOff"), COMPUTE, None));
     let body = client.get(&path, COMPUTE).body;
@@ -69,9 +69,9 @@ fn stages(machine: &MachineView) -> Vec<&str> {
 #[tokio::test]
 async fn two_clones_and_a_clone_of_a_clone_differ_in_every_identity_that_is_made_anew() {
     let client = world(UNIT);
-    recipe(&client, &capture(&client, 0, "1.0.0"));
+    recipe(&client, &snapshot(&client, 0, "1.0.0"));
     client.sim.scale("p", 4).expect("two clones");
-    recipe(&client, &capture(&client, 2, "2.0.0"));
+    recipe(&client, &snapshot(&client, 2, "2.0.0"));
     client.sim.scale("p", 5).expect("a clone of a clone");
     let family = ["p000000", "p000002", "p000003", "p000004"].map(|name| machine(&client, name));
     for item in with(Reset) {
@@ -100,7 +100,7 @@ async fn two_clones_and_a_clone_of_a_clone_differ_in_every_identity_that_is_made
 #[tokio::test]
 async fn a_clone_without_the_unit_goes_by_its_donors_name() {
     let client = world("pools: [{name: p, customData: '#!/bin/sh join'}]");
-    recipe(&client, &capture(&client, 0, "1.0.0"));
+    recipe(&client, &snapshot(&client, 0, "1.0.0"));
     client.sim.scale("p", 2).expect("a clone");
     let (donor, clone) = (machine(&client, "p000000"), machine(&client, "p000001"));
     assert_eq!(clone.host_name(), "p000000");
@@ -110,10 +110,10 @@ async fn a_clone_without_the_unit_goes_by_its_donors_name() {
 }
 
 #[tokio::test]
-async fn a_capture_leaves_the_donors_disk_as_it_was_but_for_logs() {
+async fn a_snapshot_leaves_the_donors_disk_as_it_was_but_for_logs() {
     let client = world(UNIT);
     let before = machine(&client, "p000000");
-    capture(&client, 0, "1.0.0");
+    snapshot(&client, 0, "1.0.0");
     let after = machine(&client, "p000000");
     assert!(after.contents.logs > before.contents.logs);
     let mut same = (*after.contents).clone();
@@ -125,7 +125,7 @@ async fn a_capture_leaves_the_donors_disk_as_it_was_but_for_logs() {
 #[tokio::test]
 async fn the_second_boot_of_a_clone_changes_nothing_but_logs() {
     let client = world(UNIT);
-    recipe(&client, &capture(&client, 0, "1.0.0"));
+    recipe(&client, &snapshot(&client, 0, "1.0.0"));
     client.sim.scale("p", 3).expect("a clone");
     let before = machine(&client, "p000002");
     boots_again(&client, 2);
@@ -148,7 +148,7 @@ async fn thirty_days_later_with_the_token_revoked_a_clone_joins_by_what_does_not
         let client = world(&format!(
             "pools: [{{name: p, customData: '#!/bin/sh join', contents: {{firstBootUnit: '1', joinCredential: {credential}}}}}]"
         ));
-        recipe(&client, &capture(&client, 0, "1.0.0"));
+        recipe(&client, &snapshot(&client, 0, "1.0.0"));
         let began = client.sim.now();
         client.sim.pass(SignedDuration::from_hours(30 * 24)).expect("time passes");
         client.sim.revoke_token("abcdef".parse().expect("an id")).expect("revoked");
@@ -167,7 +167,7 @@ async fn a_clone_joins_with_the_donors_token_only_while_that_is_valid() {
     let client = world(
         "pools: [{name: p, customData: '#!/bin/sh join', contents: {firstBootUnit: '1', joinCredential: {kind: bootstrapToken, tokenId: abcdef}}}]",
     );
-    recipe(&client, &capture(&client, 0, "1.0.0"));
+    recipe(&client, &snapshot(&client, 0, "1.0.0"));
     client.sim.scale("p", 2).expect("a clone");
     assert_eq!(machine(&client, "p000001").cannot_join, None);
     client.sim.revoke_token("abcdef".parse().expect("an id")).expect("revoked");
@@ -259,7 +259,7 @@ async fn a_new_image_and_a_reimage_bring_the_contents_of_the_image() {
         .sim
         .alter_machine("p000000", &ContentsSpec { kernel: Some("6.8".to_owned()), ..ContentsSpec::default() })
         .expect("changed");
-    recipe(&client, &capture(&client, 0, "1.0.0"));
+    recipe(&client, &snapshot(&client, 0, "1.0.0"));
     assert_ne!(machine(&client, "p000001").contents.kernel, "6.8");
     let upgrade = client.compute("virtualMachineScaleSets/p/manualUpgrade");
     client.done(client.post(&upgrade, COMPUTE, Some(&json!({"instanceIds": ["1"]}))));
@@ -280,7 +280,7 @@ async fn a_defect_of_clones_spares_the_donor_and_stays_with_the_clone() {
     let client = world(UNIT);
     let defects = Some(BTreeSet::from([Defect::CloneNeverReady]));
     client.sim.alter_machine("p000000", &ContentsSpec { defects, ..ContentsSpec::default() }).expect("planted");
-    recipe(&client, &capture(&client, 0, "1.0.0"));
+    recipe(&client, &snapshot(&client, 0, "1.0.0"));
     assert_eq!(machine(&client, "p000000").never_ready, None, "it was off and on again");
     client.sim.scale("p", 3).expect("a clone");
     assert!(machine(&client, "p000002").never_ready.is_some());
@@ -299,7 +299,7 @@ async fn a_clone_waits_for_a_disk_that_only_its_donor_has() {
     let with = |fstab: &str| ContentsSpec { fstab: Some(fstab.to_owned()), ..ContentsSpec::default() };
     let client = world(UNIT);
     client.sim.alter_machine("p000000", &with(fstab)).expect("planted");
-    recipe(&client, &capture(&client, 0, "1.0.0"));
+    recipe(&client, &snapshot(&client, 0, "1.0.0"));
     assert!(machine(&client, "p000000").up, "its disk is attached");
     client.sim.scale("p", 3).expect("a clone");
     let clone = machine(&client, "p000002");
@@ -313,7 +313,7 @@ async fn a_clone_waits_for_a_disk_that_only_its_donor_has() {
         .sim
         .alter_machine("p000000", &with(&fstab.replace("/data ext4 defaults", "/data ext4 nofail")))
         .expect("planted");
-    recipe(&client, &capture(&client, 0, "1.0.0"));
+    recipe(&client, &snapshot(&client, 0, "1.0.0"));
     client.sim.scale("p", 3).expect("a clone");
     assert!(machine(&client, "p000002").up);
 }
@@ -392,7 +392,7 @@ async fn contents_are_there_again_in_a_world_that_is_opened_again() {
     let open = || Client::on(Sim::open(folder.path(), spec(), Options::instant(start())).expect("a world"));
     let before = {
         let client = open();
-        recipe(&client, &capture(&client, 0, "1.0.0"));
+        recipe(&client, &snapshot(&client, 0, "1.0.0"));
         client.sim.scale("p", 2).expect("a clone");
         client.sim.revoke_token("abcdef".parse().expect("an id")).expect("revoked");
         client.sim.machines()

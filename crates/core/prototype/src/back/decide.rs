@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
-use kiln_types::{ImageLine, ImageVersion, Instance, Pool, RegionProgress, Tags, VersionNumber, VersionState};
+use kiln_types::{ImageDefinition, ImageVersion, Instance, Pool, RegionProgress, Tags, VersionNumber, VersionState};
 
 use super::bad::{self, BadVersion};
 use super::error::BackError;
@@ -53,7 +53,7 @@ pub struct Place<'a> {
     /// The pool.
     pub pool: &'a Pool,
     /// Its line.
-    pub line: &'a ImageLine,
+    pub line: &'a ImageDefinition,
     /// The line's versions.
     pub versions: &'a [ImageVersion],
     /// The pool's instances.

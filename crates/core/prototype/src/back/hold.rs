@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use kiln_types::{ImageLine, Tags};
+use kiln_types::{ImageDefinition, Tags};
 use serde::Serialize;
 
 use crate::provenance::{shorten, value};
@@ -84,12 +84,12 @@ impl Hold {
 }
 
 /// The tags that lift a hold. What was bad stays remembered.
-pub fn lift(line: &ImageLine) -> Option<Tags> {
+pub fn lift(line: &ImageDefinition) -> Option<Tags> {
     Hold::read(&line.tags).map(|_| Tags::from([(HOLD_TAG.to_owned(), String::new())]))
 }
 
 /// The tags that let a hold end by itself on a day.
-pub fn lift_after(line: &ImageLine, day: Date) -> Option<Tags> {
+pub fn lift_after(line: &ImageDefinition, day: Date) -> Option<Tags> {
     Hold::read(&line.tags).map(|hold| Hold { after: Some(day), ..hold }.tags())
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::civil::Date;
 use kiln_node_plan::Inspection;
-use kiln_types::{ImageLine, ImageSource, ImageVersion, Instance, Pool, VersionNumber};
+use kiln_types::{ImageDefinition, ImageSource, ImageVersion, Instance, Pool, VersionNumber};
 
 use super::{Ask, Place, To, Write, decide};
 use crate::diff::VersionFacts;
@@ -10,7 +10,7 @@ use crate::donor::{DonorRules, NodeFacts, Surroundings, choose};
 use crate::latest::latest;
 use crate::provenance::{Provenance, lineage};
 use crate::refuse::{Original, Preflight, check};
-use crate::sample::{disk, exact, inspection, instance, line, line_name, node, number, pool};
+use crate::sample::{definition_name, disk, exact, inspection, instance, line, node, number, pool};
 
 const GOOD: &str = "2026.11.08";
 const BAD: &str = "2026.11.15";
@@ -18,7 +18,7 @@ const BAD: &str = "2026.11.15";
 /// A pool whose nodes patch themselves every night.
 struct Fleet {
     pool: Pool,
-    line: ImageLine,
+    line: ImageDefinition,
     versions: Vec<ImageVersion>,
     contents: Vec<VersionFacts>,
     instances: Vec<Instance>,
@@ -29,7 +29,7 @@ impl Fleet {
     /// Four nodes: three came from the good version and patched themselves, the last came from the bad one.
     fn new(good: &Inspection, bad: &Inspection) -> Self {
         let mut pool = pool();
-        pool.recipe.image = ImageSource::Definition(line_name());
+        pool.recipe.image = ImageSource::Definition(definition_name());
         let mut fleet = Self {
             pool,
             line: line(),
@@ -106,7 +106,7 @@ impl Fleet {
                 disk: Some(&disk()),
                 node: &nodes[*at],
                 inside: Ok(&self.insides[*at]),
-                line_name: &line_name(),
+                definition_name: &definition_name(),
                 lines: std::slice::from_ref(&self.line),
                 versions: &self.versions,
                 contents: &self.contents,

@@ -5,7 +5,9 @@ use std::fmt;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use kiln_types::{ImageLine, ImageVersion, Instance, Pool, PowerState, Provisioning, VersionNumber, VersionState};
+use kiln_types::{
+    ImageDefinition, ImageVersion, Instance, Pool, PowerState, Provisioning, VersionNumber, VersionState,
+};
 use serde::{Serialize, Serializer};
 
 use super::node::NodeFacts;
@@ -56,7 +58,7 @@ pub struct Surroundings<'a> {
     /// Its instances.
     pub instances: &'a [Instance],
     /// Its line, once there is one.
-    pub line: Option<&'a ImageLine>,
+    pub line: Option<&'a ImageDefinition>,
     /// The line's versions.
     pub versions: &'a [ImageVersion],
     /// The node that this program runs on.

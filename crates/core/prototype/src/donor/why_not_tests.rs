@@ -4,7 +4,7 @@ use crate::sample::{exact, excluded, instance, line, marketplace, node, number, 
 
 struct World {
     pool: Pool,
-    line: ImageLine,
+    line: ImageDefinition,
     versions: Vec<ImageVersion>,
     instances: Vec<Instance>,
     rules: DonorRules,

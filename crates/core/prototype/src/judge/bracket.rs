@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_types::{CaptureRequest, ErrorClass, Instance, PowerDown, PowerState, Protection, Provisioning};
+use kiln_types::{ErrorClass, Instance, PowerDown, PowerState, Protection, Provisioning, SnapshotRequest};
 
 use super::{Judged, Verdict, in_stride};
 use crate::action::Action;
@@ -70,22 +70,22 @@ pub(super) fn power_off(run: &Run, seen: &Observed) -> Judged {
     }
 }
 
-pub(super) fn capture(run: &Run, seen: &Observed) -> Judged {
+pub(super) fn snapshot(run: &Run, seen: &Observed) -> Judged {
     let message = |text: String| Ok(Verdict::fail(ErrorClass::Refused, text));
     // There was none when the donor was taken away.
-    let found = if in_stride(run, Step::Capture) { None } else { seen.capture()? };
-    if let Some(capture) = found {
-        let ours = capture.tags.get(VERSION_TAG).map(String::as_str) == Some(run.header.version.as_str());
-        return match &capture.provisioning {
+    let found = if in_stride(run, Step::Snapshot) { None } else { seen.snapshot()? };
+    if let Some(snapshot) = found {
+        let ours = snapshot.tags.get(VERSION_TAG).map(String::as_str) == Some(run.header.version.as_str());
+        return match &snapshot.provisioning {
             Provisioning::InProgress(_) => Ok(Verdict::poll("the copy of the disk is being made")),
             // A machine that runs by now may have been started while its disk was copied.
             Provisioning::Succeeded if ours && donor(run, seen.instance()?).is_ok_and(|donor| !is_off(donor)) => {
-                let name = capture.name.to_string();
-                Ok(Verdict::Act(Action::DeleteCapture, Some(Memo::Target(name))))
+                let name = snapshot.name.to_string();
+                Ok(Verdict::Act(Action::DeleteSnapshot, Some(Memo::Target(name))))
             }
             Provisioning::Succeeded if ours => Ok(Verdict::done()),
-            Provisioning::Succeeded => message(format!("somebody else made {} meanwhile", capture.name)),
-            Provisioning::Failed | Provisioning::Canceled => Ok(Verdict::act(Action::DeleteCapture)),
+            Provisioning::Succeeded => message(format!("somebody else made {} meanwhile", snapshot.name)),
+            Provisioning::Failed | Provisioning::Canceled => Ok(Verdict::act(Action::DeleteSnapshot)),
         };
     }
     let instance = match donor(run, seen.instance()?) {
@@ -97,8 +97,8 @@ pub(super) fn capture(run: &Run, seen: &Observed) -> Judged {
     }
     let mut tags = run.header.tags.clone();
     tags.insert(VERSION_TAG.to_owned(), run.header.version.to_string());
-    Ok(Verdict::act(Action::Capture(CaptureRequest {
-        name: run.header.capture.clone(),
+    Ok(Verdict::act(Action::Snapshot(SnapshotRequest {
+        name: run.header.snapshot.clone(),
         location: run.header.line.location.clone(),
         disk: run.header.donor.os_disk.clone(),
         tags,
@@ -107,7 +107,7 @@ pub(super) fn capture(run: &Run, seen: &Observed) -> Judged {
 
 pub(super) fn start(run: &Run, seen: &Observed) -> Judged {
     // To start what runs does no harm.
-    if in_stride(run, Step::Start) && run.is_done(Step::Capture) {
+    if in_stride(run, Step::Start) && run.is_done(Step::Snapshot) {
         return Ok(Verdict::act(Action::Start));
     }
     let Ok(instance) = donor(run, seen.instance()?) else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_types::{ErrorClass, ImageVersion, Provisioning, Publication, Storage, Tags, Trial, VersionState};
+use kiln_types::{Canary, ErrorClass, ImageVersion, Provisioning, Publication, Storage, Tags, VersionState};
 
 use super::{Judged, PUBLISH_PATIENCE, Verdict, in_stride, is_used, made, versions};
 use crate::action::Action;
@@ -13,19 +13,19 @@ use crate::observed::Observed;
 use crate::step::Step;
 
 /// kamino's ten nodes were Ready in 3.5 minutes by the slow recipe; a machine that has not joined in this time does not.
-pub(crate) const TRIAL_PATIENCE: Duration = Duration::from_mins(20);
+pub(crate) const CANARY_PATIENCE: Duration = Duration::from_mins(20);
 
 pub(super) fn publish(run: &Run, seen: &Observed) -> Judged {
     let header = &run.header;
     if let Some(version) = made(run, versions(run, seen, Step::Publish)?) {
         return published(run, seen, version);
     }
-    let Some(capture) = seen.capture()?.filter(|capture| capture.provisioning == Provisioning::Succeeded) else {
-        let message = format!("{} is gone before a version was made of it: start anew", header.capture);
+    let Some(snapshot) = seen.snapshot()?.filter(|snapshot| snapshot.provisioning == Provisioning::Succeeded) else {
+        let message = format!("{} is gone before a version was made of it: start anew", header.snapshot);
         return Ok(Verdict::fail(ErrorClass::NotFound, message));
     };
-    if capture.tags.get(VERSION_TAG).map(String::as_str) != Some(header.version.as_str()) {
-        let message = format!("{} is a copy for another version by now: start anew", header.capture);
+    if snapshot.tags.get(VERSION_TAG).map(String::as_str) != Some(header.version.as_str()) {
+        let message = format!("{} is a copy for another version by now: start anew", header.snapshot);
         return Ok(Verdict::fail(ErrorClass::NotFound, message));
     }
     let failures = run.step(Step::Publish).map_or(&[][..], |progress| &progress.failures);
@@ -34,14 +34,14 @@ pub(super) fn publish(run: &Run, seen: &Observed) -> Judged {
         line: header.line.name.clone(),
         number: header.version.clone(),
         location: header.line.location.clone(),
-        source: capture.id.clone(),
+        source: snapshot.id.clone(),
         regions: vec![header.line.location.clone()],
         replicas: header.policy.replicas,
         storage: if unsupported { Storage::Local } else { Storage::ZoneRedundant },
         excluded: true,
         disk_encryption_set: header.policy.disk_encryption_set.clone(),
         // The copy may be of an earlier run: it knows what is on it.
-        tags: capture.tags.clone(),
+        tags: snapshot.tags.clone(),
     }))))
 }
 
@@ -64,18 +64,18 @@ fn published(run: &Run, seen: &Observed, version: &ImageVersion) -> Judged {
     })
 }
 
-pub(super) fn drop_capture(run: &Run, seen: &Observed) -> Judged {
+pub(super) fn delete_snapshot(run: &Run, seen: &Observed) -> Judged {
     let ours = |tags: &Tags| tags.get(VERSION_TAG).map(String::as_str) == Some(run.header.version.as_str());
-    Ok(match seen.capture()? {
-        Some(capture) if ours(&capture.tags) => Verdict::act(Action::DeleteCapture),
+    Ok(match seen.snapshot()? {
+        Some(snapshot) if ours(&snapshot.tags) => Verdict::act(Action::DeleteSnapshot),
         _ => Verdict::done(),
     })
 }
 
-pub(super) fn try_one(run: &Run, seen: &Observed) -> Judged {
+pub(super) fn create_canary(run: &Run, seen: &Observed) -> Judged {
     let create = || {
-        Verdict::act(Action::TryOne(Trial {
-            name: run.header.trial.clone(),
+        Verdict::act(Action::CreateCanary(Canary {
+            name: run.header.canary.clone(),
             pool: run.header.pool.clone(),
             line: run.header.line.name.clone(),
             number: run.header.version.clone(),
@@ -86,33 +86,33 @@ pub(super) fn try_one(run: &Run, seen: &Observed) -> Judged {
     if run.route() == Route::FromVersion && made(run, seen.versions()?).is_some_and(|version| !version.excluded) {
         return Ok(Verdict::found("the version was proven before"));
     }
-    // The trial bears the name of the run, so nobody else can have made one.
+    // The canary bears the name of the run, so nobody else can have made one.
     if in_stride(run, Step::Try) {
         return Ok(create());
     }
-    Ok(match seen.trial()? {
-        Some(trial) if trial.leaving => Verdict::poll("an earlier canary is being deleted"),
+    Ok(match seen.canary()? {
+        Some(canary) if canary.leaving => Verdict::poll("an earlier canary is being deleted"),
         // Want of capacity says nothing about the version.
-        Some(trial) if trial.failed.is_some() => {
-            Verdict::Act(Action::DeleteTrial, Some(Memo::Target(run.header.trial.to_string())))
+        Some(canary) if canary.failed.is_some() => {
+            Verdict::Act(Action::DeleteCanary, Some(Memo::Target(run.header.canary.to_string())))
         }
         Some(_) => Verdict::done(),
         None => create(),
     })
 }
 
-pub(super) fn await_trial(seen: &Observed) -> Judged {
-    let Some(trial) = seen.trial()? else {
+pub(super) fn await_canary(seen: &Observed) -> Judged {
+    let Some(canary) = seen.canary()? else {
         return Ok(Verdict::fail(ErrorClass::NotFound, "somebody deleted the canary before it was judged"));
     };
-    if trial.ready {
+    if canary.ready {
         return Ok(Verdict::done());
     }
-    if let Some(failed) = &trial.failed {
+    if let Some(failed) = &canary.failed {
         return Ok(Verdict::fail(ErrorClass::Capacity, format!("the canary was not made: {failed}")));
     }
-    let why = format!("the canary has not joined: {}", trial.why_not);
-    Ok(Verdict::Poll { pause: Duration::from_secs(10), why, patience: TRIAL_PATIENCE })
+    let why = format!("the canary has not joined: {}", canary.why_not);
+    Ok(Verdict::Poll { pause: Duration::from_secs(10), why, patience: CANARY_PATIENCE })
 }
 
 /// The line names the version as bad, with what it brought that the one before it did not have.
@@ -128,13 +128,13 @@ pub(super) fn condemn(run: &Run, seen: &Observed) -> Judged {
     let known = back::known(&listed, seen.versions()?);
     let bad = known.into_iter().find(|bad| bad.number == *number).unwrap_or(unknown);
     let tags = back::remember(&line.tags, &[bad]);
-    Ok(Verdict::act(Action::TagLine { line: Box::new(line.clone()), tags }))
+    Ok(Verdict::act(Action::TagDefinition { line: Box::new(line.clone()), tags }))
 }
 
-pub(super) fn drop_trial(seen: &Observed) -> Judged {
-    Ok(match seen.trial()? {
+pub(super) fn delete_canary_pool(seen: &Observed) -> Judged {
+    Ok(match seen.canary()? {
         None => Verdict::done(),
-        Some(trial) if trial.leaving => Verdict::poll("the canary is being deleted"),
-        Some(_) => Verdict::act(Action::DeleteTrial),
+        Some(canary) if canary.leaving => Verdict::poll("the canary is being deleted"),
+        Some(_) => Verdict::act(Action::DeleteCanary),
     })
 }

@@ -6,7 +6,7 @@ use super::{Judged, Verdict, in_stride, is_used, made, tag, versions};
 use crate::action::Action;
 use crate::back;
 use crate::journal::{Output, Route, Run};
-use crate::latest::same_line;
+use crate::latest::same_definition;
 use crate::names::{RUN_TAG, VERSION_TAG};
 use crate::observed::Observed;
 use crate::step::Step;
@@ -42,7 +42,7 @@ pub(super) fn save_recipe(run: &Run, seen: &Observed) -> Judged {
     }
     Ok(match &seen.pool()?.recipe.image {
         ImageSource::Definition(line) | ImageSource::ExactVersion(line, _)
-            if same_line(line, &run.header.line.name) =>
+            if same_definition(line, &run.header.line.name) =>
         {
             Verdict::found("the pool is made from the line already; there is no earlier recipe to keep")
         }
@@ -59,7 +59,7 @@ pub(super) fn gallery(run: &Run, seen: &Observed) -> Judged {
 
 pub(super) fn line(run: &Run, seen: &Observed) -> Judged {
     let wanted = &run.header.line;
-    let create = || Verdict::act(Action::CreateLine(Box::new(wanted.clone())));
+    let create = || Verdict::act(Action::CreateDefinition(Box::new(wanted.clone())));
     // A gallery that was just made has no lines.
     if in_stride(run, Step::Line) && run.is_begun(Step::Gallery) {
         return Ok(create());
@@ -101,7 +101,7 @@ fn forgive(run: &Run, seen: &Observed) -> Judged {
     Ok(if tags.is_empty() {
         Verdict::done()
     } else {
-        Verdict::act(Action::TagLine { line: Box::new(line.clone()), tags })
+        Verdict::act(Action::TagDefinition { line: Box::new(line.clone()), tags })
     })
 }
 
@@ -139,9 +139,9 @@ pub(super) fn survey(run: &Run, seen: &Observed) -> Judged {
             _ => route(Route::FromVersion),
         };
     }
-    let Some(capture) = seen.capture()? else { return route(Route::WholeWay) };
-    let of_today = capture.tags.get(VERSION_TAG).map(String::as_str) == Some(version.as_str());
-    match &capture.provisioning {
+    let Some(snapshot) = seen.snapshot()? else { return route(Route::WholeWay) };
+    let of_today = snapshot.tags.get(VERSION_TAG).map(String::as_str) == Some(version.as_str());
+    match &snapshot.provisioning {
         Provisioning::InProgress(_) => return Ok(Verdict::poll("a copy of the disk is being made")),
         // A version that replaces another one is made of a new copy.
         Provisioning::Succeeded if of_today && !run.header.policy.replace_today => return route(Route::FromCopy),
@@ -153,9 +153,9 @@ pub(super) fn survey(run: &Run, seen: &Observed) -> Judged {
             ErrorClass::Busy,
             format!(
                 "version {} is still being made of {}: wait for it, or resume its run",
-                making.number, capture.name
+                making.number, snapshot.name
             ),
         )),
-        None => Ok(Verdict::act(Action::DeleteCapture)),
+        None => Ok(Verdict::act(Action::DeleteSnapshot)),
     }
 }

@@ -8,7 +8,7 @@ use super::{Judged, PATIENCE, Verdict, in_stride, made, revision, tag, taken_ove
 use crate::action::Action;
 use crate::history::{MaxHistory, prune as keep, used};
 use crate::journal::{Memo, Run};
-use crate::latest::same_line;
+use crate::latest::same_definition;
 use crate::names::{RECIPE_OF_IMAGE, RECIPE_TAG, RUN_TAG};
 use crate::observed::Observed;
 use crate::step::Step;
@@ -43,11 +43,11 @@ pub(super) fn model(run: &Run, seen: &Observed) -> Judged {
     let line = run.header.line.name.clone();
     let (so, wanted) = match &pool.recipe.image {
         ImageSource::ExactVersion(named, number) if run.header.policy.pin => (
-            same_line(named, &line) && *number == run.header.version,
+            same_definition(named, &line) && *number == run.header.version,
             ImageSource::ExactVersion(line, run.header.version.clone()),
         ),
         _ if run.header.policy.pin => (false, ImageSource::ExactVersion(line, run.header.version.clone())),
-        ImageSource::Definition(named) => (same_line(named, &line), ImageSource::Definition(line)),
+        ImageSource::Definition(named) => (same_definition(named, &line), ImageSource::Definition(line)),
         _ => (false, ImageSource::Definition(line)),
     };
     if so {

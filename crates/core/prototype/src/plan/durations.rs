@@ -52,7 +52,7 @@ const PUBLISHED: [(Step, u64); 8] = [
     (Step::Gallery, 34),
     (Step::Line, 33),
     (Step::PowerOff, 168),
-    (Step::Capture, 6),
+    (Step::Snapshot, 6),
     (Step::Start, 10),
     (Step::AwaitReady, 40),
     (Step::Publish, 5779),
@@ -97,7 +97,7 @@ impl Durations {
         let published = PUBLISHED.iter().find(|(known, _)| *known == step).map(|(_, seconds)| *seconds);
         let (seconds, source) = match (published, step) {
             (Some(seconds), _) => (Some(seconds), Source::Published),
-            (None, Step::AwaitTrial | Step::AddNodes) => (Some(NEW_NODES_READY), Source::Published),
+            (None, Step::AwaitCanary | Step::AddNodes) => (Some(NEW_NODES_READY), Source::Published),
             // Pods leave when they leave.
             (None, Step::Drain) => (None, Source::Open),
             (None, _) => (Some(REQUEST), Source::Request),
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_published_parts_of_the_donors_absence_add_up_to_the_published_whole() {
-        let parts = [Step::PowerOff, Step::Capture, Step::Start, Step::AwaitReady];
+        let parts = [Step::PowerOff, Step::Snapshot, Step::Start, Step::AwaitReady];
         let none = Durations::default();
         let sum: Duration = parts.iter().filter_map(|step| none.usual(*step).takes).sum();
         assert_eq!(sum, Duration::from_secs(3 * 60 + 44));
@@ -146,12 +146,15 @@ mod tests {
 
     #[test]
     fn retries_count_from_the_first_try_and_the_middle_run_counts() {
-        let mut journal =
-            vec![started("r1", 0, Step::Capture), started("r1", 50, Step::Capture), succeeded("r1", 60, Step::Capture)];
+        let mut journal = vec![
+            started("r1", 0, Step::Snapshot),
+            started("r1", 50, Step::Snapshot),
+            succeeded("r1", 60, Step::Snapshot),
+        ];
         for (run, took) in [("r2", 4), ("r3", 6)] {
-            journal.extend([started(run, 100, Step::Capture), succeeded(run, 100 + took, Step::Capture)]);
+            journal.extend([started(run, 100, Step::Snapshot), succeeded(run, 100 + took, Step::Snapshot)]);
         }
-        assert_eq!(Durations::measured(&journal).usual(Step::Capture).takes, Some(Duration::from_secs(6)));
+        assert_eq!(Durations::measured(&journal).usual(Step::Snapshot).takes, Some(Duration::from_secs(6)));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 use kiln_node_plan::{Inspection, SecretPlace};
-use kiln_types::{ImageLine, ImageVersion, Instance, OsDisk, Pool, VersionState};
+use kiln_types::{ImageDefinition, ImageVersion, Instance, OsDisk, Pool, VersionState};
 
 use super::*;
 use crate::donor::NodeFacts;
 use crate::refuse::Row;
-use crate::sample::{disk, exact, inspection, instance, line, line_name, marketplace, node, number, pool, version};
+use crate::sample::{
+    definition_name, disk, exact, inspection, instance, line, marketplace, node, number, pool, version,
+};
 
 struct World {
     pool: Pool,
@@ -12,7 +14,7 @@ struct World {
     disk: OsDisk,
     node: NodeFacts,
     inside: Inspection,
-    lines: Vec<ImageLine>,
+    lines: Vec<ImageDefinition>,
     versions: Vec<ImageVersion>,
     original: Original,
     policy: Policy,
@@ -44,7 +46,7 @@ fn later() -> World {
     let mut world = first();
     world.lines = vec![line()];
     world.versions = ["2026.11.01", "2026.11.02", "2026.11.08"].map(version).into();
-    world.pool.recipe.image = ImageSource::Definition(line_name());
+    world.pool.recipe.image = ImageSource::Definition(definition_name());
     world.pool.recipe.extensions.clear();
     world.original = Original::Saved;
     world.gallery_exists = true;
@@ -59,7 +61,7 @@ fn plan_of(world: &World) -> Plan {
             disk: Some(&world.disk),
             node: &world.node,
             inside: Ok(&world.inside),
-            line_name: &line_name(),
+            definition_name: &definition_name(),
             lines: &world.lines,
             versions: &world.versions,
             contents: &[],
@@ -150,7 +152,7 @@ fn options_change_the_plan() {
     world.policy.new_nodes = 5;
     world.policy.deallocate = true;
     let all = steps(&world);
-    assert!(!all.contains(&Step::Try) && !all.contains(&Step::AwaitTrial) && !all.contains(&Step::DropTrial));
+    assert!(!all.contains(&Step::Try) && !all.contains(&Step::AwaitCanary) && !all.contains(&Step::DeleteCanary));
     assert_eq!(does(&world, Step::Model).unwrap(), "point the model at 2026.11.15");
     assert_eq!(does(&world, Step::AddNodes).unwrap(), "add 5 nodes");
     assert!(does(&world, Step::PowerOff).unwrap().starts_with("deallocate"));

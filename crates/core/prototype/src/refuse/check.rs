@@ -6,8 +6,8 @@ use kiln_node_plan::{Inspection, Place, clone_credential};
 use kiln_types::{OperatingSystem, Orchestration, PowerState, Provisioning, SecurityType, UpgradeMode};
 use serde::Serialize;
 
+use super::definition::{DefinitionChoice, MOST_NAME, Wanted, choose_definition};
 use super::facts::{Original, Preflight};
-use super::line::{LineChoice, MOST_NAME, Wanted, choose_line};
 use super::row::{Consent, Refusal, Row};
 use crate::back::{self, Hold, Patch, Suspect, same_patch};
 use crate::latest::version_of;
@@ -199,18 +199,21 @@ fn of_disk(facts: &Preflight<'_>) -> Vec<Refusal> {
         return vec![Row::SecurityDiffers.found(format!("the pool is {pool:?}, the donor's OS disk {disk:?}"))];
     }
     let wanted = Wanted::of(disk, facts.pool);
-    let chosen = match choose_line(facts.line_name, &wanted, facts.lines, &facts.pool.recipe.image) {
-        LineChoice::Use(line) if wanted.plan.is_some() && line.plan != wanted.plan => {
+    let chosen = match choose_definition(facts.definition_name, &wanted, facts.lines, &facts.pool.recipe.image) {
+        DefinitionChoice::Use(line) if wanted.plan.is_some() && line.plan != wanted.plan => {
             let plan = wanted.plan.map(|plan| plan.name).unwrap_or_default();
             let found = format!("the pool's plan `{plan}` is not that of image definition `{}`", line.name.definition);
             Some(Row::PurchasePlan.found(found))
         }
-        LineChoice::Create(name) if name.definition.len() > MOST_NAME => {
+        DefinitionChoice::Create(name) if name.definition.len() > MOST_NAME => {
             let length = name.definition.len();
-            Some(Row::LineName.found(format!("image definition `{}` would have {length} characters", name.definition)))
+            Some(
+                Row::DefinitionName
+                    .found(format!("image definition `{}` would have {length} characters", name.definition)),
+            )
         }
-        LineChoice::Use(_) | LineChoice::Create(_) => None,
-        LineChoice::Taken(all) => {
+        DefinitionChoice::Use(_) | DefinitionChoice::Create(_) => None,
+        DefinitionChoice::Taken(all) => {
             let each = all.iter().map(|(name, misfits)| {
                 let reasons: Vec<String> = misfits.iter().map(ToString::to_string).collect();
                 format!("`{}` ({})", name.definition, reasons.join(", "))

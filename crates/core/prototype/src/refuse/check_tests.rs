@@ -1,10 +1,10 @@
 use kiln_node_plan::{JoinCredential, parse_fstab};
-use kiln_types::{Generation, ImageLine, ImageVersion, Instance, OsDisk, Plan, Pool, Protection};
+use kiln_types::{Generation, ImageDefinition, ImageVersion, Instance, OsDisk, Plan, Pool, Protection};
 
 use super::*;
 use crate::diff::VersionFacts;
 use crate::donor::NodeFacts;
-use crate::sample::{disk, exact, inspection, instance, line, line_name, marketplace, node, pool, tags, version};
+use crate::sample::{definition_name, disk, exact, inspection, instance, line, marketplace, node, pool, tags, version};
 
 struct World {
     pool: Pool,
@@ -12,7 +12,7 @@ struct World {
     disk: Option<OsDisk>,
     node: NodeFacts,
     inside: Result<Inspection, String>,
-    lines: Vec<ImageLine>,
+    lines: Vec<ImageDefinition>,
     versions: Vec<ImageVersion>,
     contents: Vec<VersionFacts>,
     original: Original,
@@ -21,7 +21,7 @@ struct World {
     missing: Vec<String>,
     force: bool,
     allow_empty_pool: bool,
-    line_name: kiln_types::LineName,
+    definition_name: kiln_types::DefinitionName,
 }
 
 fn world() -> World {
@@ -40,7 +40,7 @@ fn world() -> World {
         missing: Vec::new(),
         force: false,
         allow_empty_pool: false,
-        line_name: line_name(),
+        definition_name: definition_name(),
     }
 }
 
@@ -53,7 +53,7 @@ fn verdict(change: impl FnOnce(&mut World)) -> Verdict {
         disk: world.disk.as_ref(),
         node: &world.node,
         inside: world.inside.as_ref().map_err(String::as_str),
-        line_name: &world.line_name,
+        definition_name: &world.definition_name,
         lines: &world.lines,
         versions: &world.versions,
         contents: &world.contents,
@@ -341,8 +341,8 @@ fn a_line_that_does_not_fit_is_refused_only_when_no_other_can_be_made() {
         row(|w| {
             other(w);
             let wanted = Wanted::of(w.disk.as_ref().unwrap(), &w.pool);
-            let [_, second] = super::super::line::line_names(&w.line_name, &wanted);
-            w.lines.push(ImageLine { name: second, ..w.lines[0].clone() });
+            let [_, second] = super::super::definition::definition_names(&w.definition_name, &wanted);
+            w.lines.push(ImageDefinition { name: second, ..w.lines[0].clone() });
         }),
         Row::Line
     );
@@ -353,9 +353,9 @@ fn a_line_whose_name_would_be_too_long_is_refused() {
     assert_eq!(
         row(|w| {
             w.lines.clear();
-            w.line_name.definition = "k".repeat(81);
+            w.definition_name.definition = "k".repeat(81);
         }),
-        Row::LineName
+        Row::DefinitionName
     );
 }
 

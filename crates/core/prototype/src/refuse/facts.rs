@@ -1,7 +1,7 @@
 //! What preflight looks at.
 
 use kiln_node_plan::Inspection;
-use kiln_types::{ImageLine, ImageVersion, Instance, LineName, OsDisk, Pool};
+use kiln_types::{DefinitionName, ImageDefinition, ImageVersion, Instance, OsDisk, Pool};
 
 use crate::diff::VersionFacts;
 use crate::donor::NodeFacts;
@@ -31,9 +31,9 @@ pub struct Preflight<'a> {
     /// The donor's inside, or why it could not be read.
     pub inside: Result<&'a Inspection, &'a str>,
     /// The line that the pool has by its name.
-    pub line_name: &'a LineName,
-    /// The lines that exist under the names of [`line_names`](super::line_names).
-    pub lines: &'a [ImageLine],
+    pub definition_name: &'a DefinitionName,
+    /// The lines that exist under the names of [`definition_names`](super::definition_names).
+    pub lines: &'a [ImageDefinition],
     /// The versions of the line in use.
     pub versions: &'a [ImageVersion],
     /// What is in versions of the line, as far as it was kept.

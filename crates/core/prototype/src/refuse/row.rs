@@ -85,7 +85,7 @@ pub enum Row {
     /// No image line can serve.
     Line,
     /// The image line would have too long a name.
-    LineName,
+    DefinitionName,
 }
 
 struct Text {
@@ -316,7 +316,7 @@ const TABLE: [Text; 33] = [
         "delete the definitions that do not fit",
     ),
     text(
-        Row::LineName,
+        Row::DefinitionName,
         "line-name",
         Never,
         "an image definition's name has at most 80 characters",
@@ -403,7 +403,7 @@ mod tests {
     fn every_row_stands_once_in_the_table_and_says_what_to_do() {
         let rows: Vec<Row> = Row::all().collect();
         // The last variant: a new one without a text makes this fail.
-        assert_eq!(rows.len(), Row::LineName as usize + 1);
+        assert_eq!(rows.len(), Row::DefinitionName as usize + 1);
         assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), rows.len());
         assert_eq!(rows.iter().map(|row| row.name()).collect::<BTreeSet<_>>().len(), rows.len());
         assert!(rows.is_sorted());

@@ -1,9 +1,9 @@
 use super::*;
-use crate::sample::{exact, excluded, instance, line, line_name, marketplace, number, pool, tags, version};
+use crate::sample::{definition_name, exact, excluded, instance, line, marketplace, number, pool, tags, version};
 
 struct World {
     pool: Pool,
-    line: Option<ImageLine>,
+    line: Option<ImageDefinition>,
     versions: Vec<ImageVersion>,
     instances: Vec<Instance>,
     last_set: Option<ImageSource>,
@@ -11,7 +11,7 @@ struct World {
 
 fn world() -> World {
     let mut pool = pool();
-    pool.recipe.image = ImageSource::Definition(line_name());
+    pool.recipe.image = ImageSource::Definition(definition_name());
     let mut newest = version("2026.11.15");
     newest.tags = tags([("BuiltFrom", "node3"), ("BuiltAt", "2026-11-15 20:00:00.000000"), ("kiln-kernel", "1036")]);
     World {
@@ -28,7 +28,7 @@ fn status(change: impl FnOnce(&mut World)) -> Status {
     change(&mut world);
     Status::of(Sight {
         pool: &world.pool,
-        line_name: &line_name(),
+        definition_name: &definition_name(),
         line: world.line.as_ref(),
         versions: &world.versions,
         instances: &world.instances,
@@ -100,11 +100,11 @@ fn a_model_that_somebody_set_back_is_told_even_without_a_journal() {
 #[test]
 fn a_model_that_differs_from_what_the_last_run_set_is_told_with_both() {
     let back = status(|w| {
-        w.last_set = Some(ImageSource::Definition(line_name()));
+        w.last_set = Some(ImageSource::Definition(definition_name()));
         w.pool.recipe.image = exact("2026.11.08");
     });
     assert!(matches!(&back.model, Model::SetBack { was: Some(was), .. } if was.ends_with("(latest)")));
-    assert_eq!(status(|w| w.last_set = Some(ImageSource::Definition(line_name()))).model, Model::Line);
+    assert_eq!(status(|w| w.last_set = Some(ImageSource::Definition(definition_name()))).model, Model::Line);
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl fmt::Display for AgeVerdict {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "pool: {} in {}", self.pool, self.region)?;
-        writeln!(f, "line: {}{}", self.line, if self.line_exists { "" } else { " (does not exist yet)" })?;
+        writeln!(f, "line: {}{}", self.line, if self.definition_exists { "" } else { " (does not exist yet)" })?;
         match self.age {
             Some(age) => writeln!(f, "{}, {} old", self.new_nodes, spoken(age))?,
             None => writeln!(f, "{}", self.new_nodes)?,

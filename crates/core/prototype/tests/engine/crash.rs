@@ -20,10 +20,10 @@ fn a_run_that_nobody_disturbs_ends_well_and_holds_nothing() {
         assert_eq!(scenario.run(&mut world), completed(), "{}", scenario.name);
         assert_nothing_held(&world, &scenario, scenario.name);
         assert_rules(&world, scenario.name);
-        assert!(world.capture.is_none(), "{}: the copy is still there", scenario.name);
+        assert!(world.snapshot.is_none(), "{}: the copy is still there", scenario.name);
         let latest = world.latest().unwrap();
         assert_eq!(latest.read.number, number(TODAY), "{}", scenario.name);
-        let line = world.line_name.clone();
+        let line = world.definition_name.clone();
         let image = if scenario.policy.pin {
             ImageSource::ExactVersion(line, number(TODAY))
         } else {
@@ -85,7 +85,7 @@ fn assert_same_end_wherever_it_dies(scenario: &Scenario, spoil: impl Fn(&mut Wor
 #[test]
 fn a_run_that_fails_before_the_copy_gives_everything_back_wherever_it_dies() {
     for scenario in [Scenario::first(), Scenario { held_before: true, ..Scenario::second() }] {
-        for (place, least) in [("act drain ", 24), ("act capture ", 36)] {
+        for (place, least) in [("act drain ", 24), ("act snapshot ", 36)] {
             let refuse = |world: &mut World| world.faults.rules.push((place.to_owned(), Fault::Permission, u32::MAX));
             assert_same_end_wherever_it_dies(&scenario, refuse, least);
         }

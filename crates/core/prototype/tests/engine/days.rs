@@ -3,7 +3,7 @@
 use kiln_prototype::journal::{Outcome, Route};
 use kiln_prototype::names::{BAD_TAG, VERSION_TAG};
 use kiln_prototype::step::Step;
-use kiln_types::{Capture, ErrorClass, Provisioning, Tags, VersionState};
+use kiln_types::{ErrorClass, Provisioning, Snapshot, Tags, VersionState};
 
 use crate::driver::{Driver, End, replay};
 use crate::fault::{Fault, Point};
@@ -11,7 +11,7 @@ use crate::scenario::{BEGIN, Scenario, TODAY, add_version, assert_nothing_held, 
 use crate::world::{DONOR, World};
 
 fn leave_copy(world: &mut World, of: &str, provisioning: Provisioning) {
-    world.capture = Some(Capture {
+    world.snapshot = Some(Snapshot {
         name: "snapshot_k8s-agentpool1-26100436-vmss".parse().unwrap(),
         id: "/snapshots/left".to_owned(),
         source: None,
@@ -22,7 +22,7 @@ fn leave_copy(world: &mut World, of: &str, provisioning: Provisioning) {
             ("BuiltFrom".to_owned(), "another-donor".to_owned()),
         ]),
     });
-    world.capture_is_good = true;
+    world.snapshot_is_good = true;
 }
 
 fn expect_completed(scenario: &Scenario, world: &mut World) -> Route {
@@ -74,7 +74,7 @@ fn a_copy_of_which_a_version_is_still_made_is_left_to_its_run() {
     let (step, class, message) = expect_failed(&scenario, &mut world);
     assert_eq!((step, class), (Step::Survey, ErrorClass::Busy));
     assert!(message.contains("2026.11.14"), "{message}");
-    assert!(world.capture.is_some() && never_stopped(&world));
+    assert!(world.snapshot.is_some() && never_stopped(&world));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_version_of_today_that_is_still_being_made_is_waited_for_and_proven() {
     let ends = std::time::Duration::from_mins(50);
     world.begin(ends, crate::world::Effect::VersionMade(number(TODAY)), None);
     assert_eq!(expect_completed(&scenario, &mut world), Route::FromVersion);
-    assert!(never_stopped(&world) && world.versions[&number(TODAY)].proven && world.capture.is_none());
+    assert!(never_stopped(&world) && world.versions[&number(TODAY)].proven && world.snapshot.is_none());
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn what_new_nodes_get_or_instances_run_is_not_replaced() {
 
     let mut world = scenario.world();
     add_version(&mut world, TODAY, true, VersionState::Succeeded);
-    let runs = kiln_types::ImageSource::ExactVersion(world.line_name.clone(), number(TODAY));
+    let runs = kiln_types::ImageSource::ExactVersion(world.definition_name.clone(), number(TODAY));
     world.machines.get_mut(&1).unwrap().runs = runs;
     let (_, class, message) = expect_failed(&scenario, &mut world);
     assert_eq!(class, ErrorClass::Refused);

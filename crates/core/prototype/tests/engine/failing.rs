@@ -78,7 +78,7 @@ fn a_step_that_is_refused_for_good_leaves_everything_as_it_was_or_says_what_to_d
 
 #[test]
 fn a_step_whose_operation_always_ends_badly_does_too() {
-    let machine = [Step::PowerOff, Step::Start, Step::Capture, Step::Publish, Step::DropTrial, Step::Include];
+    let machine = [Step::PowerOff, Step::Start, Step::Snapshot, Step::Publish, Step::DeleteCanary, Step::Include];
     for class in [ErrorClass::Unexpected, ErrorClass::Capacity, ErrorClass::Quota] {
         for scenario in [Scenario::first(), Scenario::second()] {
             for step in machine {
@@ -117,7 +117,7 @@ fn what_passes_changes_nothing_of_the_end() {
 
 #[test]
 fn what_cannot_be_read_is_tried_again_and_then_given_back() {
-    let facts = ["Pool", "Gallery", "Versions", "Capture", "Instance", "Node", "Trial", "Instances", "Saved"];
+    let facts = ["Pool", "Gallery", "Versions", "Snapshot", "Instance", "Node", "Canary", "Instances", "Saved"];
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut undisturbed = scenario.world();
         scenario.run(&mut undisturbed);
@@ -158,7 +158,7 @@ fn doing_every_act_twice_changes_nothing() {
 
 #[test]
 fn a_deletion_that_reports_success_and_has_not_happened_is_done_again_a_few_times() {
-    let places = ["act prune ", "act drop-trial ", "act drop-capture ", "act strip-scripts "];
+    let places = ["act prune ", "act delete-canary ", "act delete-snapshot ", "act strip-scripts "];
     for place in places {
         let scenario = if place.contains("strip") { Scenario::first() } else { Scenario::second() };
         let mut world = scenario.world();
@@ -170,7 +170,7 @@ fn a_deletion_that_reports_success_and_has_not_happened_is_done_again_a_few_time
         let mut world = scenario.world();
         world.faults.rules.push((place.to_owned(), Fault::InVain, FOREVER));
         match scenario.run(&mut world) {
-            End::Stuck(stuck) => assert_eq!(stuck.step, Step::DropTrial),
+            End::Stuck(stuck) => assert_eq!(stuck.step, Step::DeleteCanary),
             End::Done(Outcome::Failed { failure, .. }) => assert!(failure.message.contains("5 times"), "{failure}"),
             other => panic!("{place}: {other:?}"),
         }
@@ -199,7 +199,7 @@ fn a_canary_that_does_not_join_condemns_the_version_and_nobody_gets_it() {
 fn a_canary_that_cannot_be_read_or_made_condemns_nothing() {
     let scenario = Scenario::second();
     for (place, fault) in [
-        ("look Trial", Fault::Permission),
+        ("look Canary", Fault::Permission),
         ("act try ", Fault::OperationFails(ErrorClass::Capacity)),
         ("act try ", Fault::Capacity),
     ] {
@@ -220,7 +220,7 @@ fn want_of_capacity_for_the_canary_passes() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
     let fault = Fault::OperationFails(ErrorClass::Capacity);
-    world.faults.rules.push(("act try TryOne".to_owned(), fault, 3));
+    world.faults.rules.push(("act try CreateCanary".to_owned(), fault, 3));
     let end = scenario.run(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
     assert_nothing_held(&world, &scenario, "capacity");

@@ -38,7 +38,7 @@ fn every_event() -> Vec<Event> {
         succeeded(Step::Survey, Some(Output::Route(Route::WholeWay))),
         succeeded(Step::Survey, Some(Output::Route(Route::FromCopy))),
         succeeded(Step::Survey, Some(Output::Route(Route::FromVersion))),
-        succeeded(Step::AwaitTrial, Some(Output::Bad("the canary has not joined".to_owned()))),
+        succeeded(Step::AwaitCanary, Some(Output::Bad("the canary has not joined".to_owned()))),
         succeeded(Step::Start, Some(Output::Said("the donor is gone".to_owned()))),
         Event::Failed { step: Step::Start, failure: failure(), for_good: false },
         Event::Failed { step: Step::Drain, failure: failure(), for_good: true },

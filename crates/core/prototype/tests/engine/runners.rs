@@ -3,7 +3,7 @@
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::names::RUN_TAG;
 use kiln_prototype::step::Step;
-use kiln_types::{ErrorClass, TrialName};
+use kiln_types::{CanaryName, ErrorClass};
 
 use crate::driver::{Driver, End};
 use crate::scenario::{Scenario, assert_nothing_held, assert_rules, end_state};
@@ -67,7 +67,7 @@ fn a_run_of_another_cluster_is_kept_out_by_the_tag() {
         }
         let mut elsewhere = other_cluster(&mut world);
         let mut header = scenario.header();
-        header.trial = TrialName::of_run("r2").unwrap();
+        header.canary = CanaryName::of_run("r2").unwrap();
         header.policy.force = force;
         let before = end_state(&world);
         let mut second = Driver::open(&mut world, "second", "r2", &header).unwrap();
@@ -95,7 +95,7 @@ fn of_two_that_claim_at_once_the_tag_lets_one_pass() {
     }
     let elsewhere = other_cluster(&mut world);
     let mut header = scenario.header();
-    header.trial = TrialName::of_run("r2").unwrap();
+    header.canary = CanaryName::of_run("r2").unwrap();
     let mut second = Driver::open(&mut world, "second", "r2", &header).unwrap();
     while !second.run.is_done(Step::Claim) {
         assert_eq!(second.turn(&mut world), None);
@@ -117,7 +117,7 @@ fn a_run_whose_tag_was_taken_does_not_switch() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     let mut driver = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
-    while !driver.run.is_done(Step::DropTrial) {
+    while !driver.run.is_done(Step::DeleteCanary) {
         assert_eq!(driver.turn(&mut world), None);
     }
     world.pool.tags.insert(RUN_TAG.to_owned(), "r9".to_owned());

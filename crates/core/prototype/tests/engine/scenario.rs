@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use kiln_prototype::names;
 use kiln_prototype::run::{Donor, Header, Policy, SCHEMA};
 use kiln_types::{
-    Architecture, Extension, Generation, ImageLine, ImageSource, ImageVersion, LineName, MarketplaceImage,
-    OperatingSystem, Orchestration, Pool, PowerState, Protection, Provisioning, Recipe, RegionProgress, SecurityType,
-    Storage, Tags, TrialName, UpgradeMode, VersionNumber, VersionState,
+    Architecture, CanaryName, DefinitionName, Extension, Generation, ImageDefinition, ImageSource, ImageVersion,
+    MarketplaceImage, OperatingSystem, Orchestration, Pool, PowerState, Protection, Provisioning, Recipe,
+    RegionProgress, SecurityType, Storage, Tags, UpgradeMode, VersionNumber, VersionState,
 };
 
 use crate::driver::{Driver, End};
@@ -73,7 +73,7 @@ impl Scenario {
     }
 
     pub(crate) fn world(&self) -> World {
-        let line_name = header(BEGIN, &self.policy, true).line.name;
+        let definition_name = header(BEGIN, &self.policy, true).line.name;
         let now: jiff::Timestamp = BEGIN.parse().unwrap();
         let mut world = World {
             now,
@@ -85,17 +85,17 @@ impl Scenario {
             nodes: BTreeMap::new(),
             gallery: None,
             line: None,
-            line_name: line_name.clone(),
+            definition_name: definition_name.clone(),
             versions: BTreeMap::new(),
-            capture: None,
-            capture_is_good: false,
-            trial: None,
+            snapshot: None,
+            snapshot_is_good: false,
+            canary: None,
             operations: Vec::new(),
             saved: false,
             refusals: Vec::new(),
             zones: true,
             bad_disk: false,
-            canary: self.policy.canary,
+            needs_canary: self.policy.canary,
             births: Vec::new(),
             additions: 0,
             broken_rules: Vec::new(),
@@ -113,7 +113,7 @@ impl Scenario {
             world.machines.insert(id, machine);
         }
         if self.second {
-            self.make_second(&mut world, &line_name);
+            self.make_second(&mut world, &definition_name);
         }
         if self.held_before {
             world.machines.get_mut(&DONOR).unwrap().protection =
@@ -125,7 +125,7 @@ impl Scenario {
     }
 
     /// Four earlier versions, of which the pool's instances run two.
-    fn make_second(&self, world: &mut World, line: &LineName) {
+    fn make_second(&self, world: &mut World, line: &DefinitionName) {
         let header = self.header();
         world.gallery = Some(header.gallery);
         world.line = Some(header.line);
@@ -184,7 +184,7 @@ pub(crate) fn end_state(world: &World) -> impl PartialEq + std::fmt::Debug + use
     let node = world.donor_node().map(|node| (node.cordoned, node.autoscaler.clone(), node.hold.clone()));
     (
         (world.pool.recipe.clone(), world.pool.capacity, world.pool.tags.clone(), world.bootstraps),
-        (versions, world.capture.is_some(), world.trial.is_some()),
+        (versions, world.snapshot.is_some(), world.canary.is_some()),
         (donor, node),
         (world.saved, world.lease.clone(), world.additions),
     )
@@ -201,7 +201,7 @@ pub(crate) fn assert_nothing_held(world: &World, scenario: &Scenario, context: &
         assert_eq!(node.hold, None, "{context}: the hold record");
         assert_eq!((node.cordoned, &node.autoscaler), (was.cordoned, &was.autoscaler), "{context}: cordon, annotation");
     }
-    assert!(world.trial.is_none(), "{context}: the canary is still there");
+    assert!(world.canary.is_none(), "{context}: the canary is still there");
     let claimed = world.pool.tags.get(names::RUN_TAG).map_or("", String::as_str);
     assert_eq!(claimed, "", "{context}: the pool is still claimed");
     assert_eq!(world.lease, None, "{context}: the lease");
@@ -250,18 +250,18 @@ pub(crate) fn header(started: &str, policy: &Policy, has_first_boot: bool) -> He
         who: "op@example".to_owned(),
         policy: policy.clone(),
         gallery,
-        line: ImageLine {
+        line: ImageDefinition {
             name: names::line(GROUP, &pool.name).unwrap(),
             location: REGION.to_owned(),
             generation: Generation::V2,
             architecture: Architecture::X64,
             security_type: SecurityType::Standard,
-            identity: names::line_identity(GROUP, &pool.name),
+            identity: names::definition_identity(GROUP, &pool.name),
             plan: None,
             tags: Tags::new(),
         },
-        capture: names::capture(&pool.name).unwrap(),
-        trial: TrialName::of_run("r1").unwrap(),
+        snapshot: names::snapshot(&pool.name).unwrap(),
+        canary: CanaryName::of_run("r1").unwrap(),
         tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), crate::world::node_name(DONOR))]),
     }
 }

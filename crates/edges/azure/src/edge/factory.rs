@@ -1,9 +1,10 @@
 //! Azure as a factory.
 
 use kiln_types::{
-    AccessScope, Capture, CaptureName, CaptureRequest, Factory, Gallery, GalleryName, Grant, ImageLine, ImageVersion,
-    Instance, InstanceId, LineName, Linked, Need, OperationHandle, OperationState, OsDisk, Pool, PoolName, PowerDown,
-    Protection, Publication, RecipeChange, Revision, SavedExtension, Tags, Trial, TrialName, VersionNumber,
+    AccessScope, Canary, CanaryName, DefinitionName, Factory, Gallery, GalleryName, Grant, ImageDefinition,
+    ImageVersion, Instance, InstanceId, Linked, Need, OperationHandle, OperationState, OsDisk, Pool, PoolName,
+    PowerDown, Protection, Publication, RecipeChange, Revision, SavedExtension, Snapshot, SnapshotName,
+    SnapshotRequest, Tags, VersionNumber,
 };
 
 use super::Azure;
@@ -67,15 +68,15 @@ impl Factory for Azure {
         Ok(self.begin_start(pool, instance).await?.write())
     }
 
-    async fn capture_os_disk(&self, request: &CaptureRequest) -> Result<OperationHandle, Error> {
+    async fn snapshot_os_disk(&self, request: &SnapshotRequest) -> Result<OperationHandle, Error> {
         Ok(self.put_snapshot(request).await?.write())
     }
 
-    async fn find_capture(&self, name: &CaptureName) -> Result<Option<Capture>, Error> {
+    async fn find_snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, Error> {
         self.find_snapshot(name).await
     }
 
-    async fn delete_capture(&self, name: &CaptureName) -> Result<OperationHandle, Error> {
+    async fn delete_snapshot(&self, name: &SnapshotName) -> Result<OperationHandle, Error> {
         Ok(self.delete_snapshot(name).await?.write())
     }
 
@@ -87,19 +88,19 @@ impl Factory for Azure {
         Ok(self.put_gallery(gallery).await?.write())
     }
 
-    async fn find_line(&self, line: &LineName) -> Result<Option<ImageLine>, Error> {
+    async fn find_definition(&self, line: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
         self.get_line(line).await
     }
 
-    async fn create_line(&self, line: &ImageLine) -> Result<OperationHandle, Error> {
+    async fn create_definition(&self, line: &ImageDefinition) -> Result<OperationHandle, Error> {
         Ok(self.put_line(line).await?.write())
     }
 
-    async fn tag_line(&self, line: &ImageLine, changes: &Tags) -> Result<OperationHandle, Error> {
+    async fn tag_definition(&self, line: &ImageDefinition, changes: &Tags) -> Result<OperationHandle, Error> {
         Ok(self.patch_line_tags(line, changes).await?.write())
     }
 
-    async fn versions(&self, line: &LineName) -> Result<Vec<ImageVersion>, Error> {
+    async fn versions(&self, line: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
         self.list_versions(line).await
     }
 
@@ -109,14 +110,14 @@ impl Factory for Azure {
 
     async fn set_excluded(
         &self,
-        line: &LineName,
+        line: &DefinitionName,
         number: &VersionNumber,
         excluded: bool,
     ) -> Result<OperationHandle, Error> {
         Ok(self.patch_exclusion(line, number, excluded).await?.write())
     }
 
-    async fn delete_version(&self, line: &LineName, number: &VersionNumber) -> Result<OperationHandle, Error> {
+    async fn delete_version(&self, line: &DefinitionName, number: &VersionNumber) -> Result<OperationHandle, Error> {
         Ok(self.remove_version(line, number).await?.write())
     }
 
@@ -149,12 +150,12 @@ impl Factory for Azure {
         Ok(self.delete_instances(pool, instances).await?.write())
     }
 
-    async fn try_one(&self, trial: &Trial) -> Result<OperationHandle, Error> {
-        Ok(self.put_trial(trial).await?.write())
+    async fn create_canary(&self, canary: &Canary) -> Result<OperationHandle, Error> {
+        Ok(self.put_canary(canary).await?.write())
     }
 
-    async fn delete_trial(&self, trial: &TrialName) -> Result<OperationHandle, Error> {
-        Ok(self.delete_trial_set(trial).await?.write())
+    async fn delete_canary(&self, canary: &CanaryName) -> Result<OperationHandle, Error> {
+        Ok(self.delete_canary_set(canary).await?.write())
     }
 
     async fn observe(&self, handle: &OperationHandle) -> Result<OperationState, Error> {

@@ -1,11 +1,11 @@
 //! Galleries and image definitions.
 
-use kiln_types::{Gallery, GalleryName, ImageLine, LineName, Tags};
+use kiln_types::{DefinitionName, Gallery, GalleryName, ImageDefinition, Tags};
 
 use super::{Azure, COMPUTE, lacking};
 use crate::arm::{Api, BadResourceId, Call, Error, Handle, Kind, ResourceId};
 use crate::models::gallery::{GalleryModel, GalleryPut};
-use crate::models::image_reference::line_id;
+use crate::models::image_reference::definition_id;
 use crate::models::line::{Definition, DefinitionPut};
 use crate::models::patch::TagPatch;
 
@@ -24,18 +24,18 @@ impl Azure {
         self.put(&self.gallery(&gallery.name)?, &GalleryPut::of(gallery)).await
     }
 
-    pub(super) async fn get_line(&self, line: &LineName) -> Result<Option<ImageLine>, Error> {
-        let id = line_id(&self.scope, line)?;
+    pub(super) async fn get_line(&self, line: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
+        let id = definition_id(&self.scope, line)?;
         let found: Option<Definition> = self.arm.find(&Call::get(id.as_str(), Api::Gallery)).await?;
         Ok(found.map(|definition| definition.read(line.clone())))
     }
 
-    pub(super) async fn put_line(&self, line: &ImageLine) -> Result<Handle, Error> {
-        self.put(&line_id(&self.scope, &line.name)?, &DefinitionPut::of(line)).await
+    pub(super) async fn put_line(&self, line: &ImageDefinition) -> Result<Handle, Error> {
+        self.put(&definition_id(&self.scope, &line.name)?, &DefinitionPut::of(line)).await
     }
 
-    pub(super) async fn patch_line_tags(&self, line: &ImageLine, changes: &Tags) -> Result<Handle, Error> {
-        let id = line_id(&self.scope, &line.name)?;
+    pub(super) async fn patch_line_tags(&self, line: &ImageDefinition, changes: &Tags) -> Result<Handle, Error> {
+        let id = definition_id(&self.scope, &line.name)?;
         let patch = TagPatch::of(&line.tags, changes);
         self.arm.begin(&Call::patch(id.as_str(), Api::Gallery, &patch), Kind::Write, id.as_str()).await
     }

@@ -1,23 +1,23 @@
 //! Image versions.
 
-use kiln_types::{FactoryError, ImageVersion, LineName, Publication, VersionNumber};
+use kiln_types::{DefinitionName, FactoryError, ImageVersion, Publication, VersionNumber};
 
 use super::{Azure, lacking};
 use crate::arm::{Api, BadResourceId, Call, Error, Handle, Kind, ResourceId};
-use crate::models::image_reference::line_id;
+use crate::models::image_reference::definition_id;
 use crate::models::version::{Version, VersionPut};
 
 impl Azure {
-    pub(super) fn version(&self, line: &LineName, number: &VersionNumber) -> Result<ResourceId, BadResourceId> {
-        line_id(&self.scope, line)?.child("versions", number.as_str())
+    pub(super) fn version(&self, line: &DefinitionName, number: &VersionNumber) -> Result<ResourceId, BadResourceId> {
+        definition_id(&self.scope, line)?.child("versions", number.as_str())
     }
 
     async fn get_version(&self, id: &ResourceId) -> Result<Version, Error> {
         self.arm.get(&Call::get(id.as_str(), Api::Gallery).query("$expand", "ReplicationStatus")).await
     }
 
-    pub(super) async fn list_versions(&self, line: &LineName) -> Result<Vec<ImageVersion>, Error> {
-        let line = line_id(&self.scope, line)?;
+    pub(super) async fn list_versions(&self, line: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
+        let line = definition_id(&self.scope, line)?;
         let listed: Vec<Version> = match self.arm.list(&Call::get(line.action("versions"), Api::Gallery)).await {
             Ok(versions) => versions,
             Err(error) if error.not_found() => Vec::new(),
@@ -46,7 +46,7 @@ impl Azure {
 
     pub(super) async fn patch_exclusion(
         &self,
-        line: &LineName,
+        line: &DefinitionName,
         number: &VersionNumber,
         excluded: bool,
     ) -> Result<Handle, Error> {
@@ -55,7 +55,7 @@ impl Azure {
         self.arm.begin(&Call::patch(id.as_str(), Api::Gallery, &patch), Kind::Write, id.as_str()).await
     }
 
-    pub(super) async fn remove_version(&self, line: &LineName, number: &VersionNumber) -> Result<Handle, Error> {
+    pub(super) async fn remove_version(&self, line: &DefinitionName, number: &VersionNumber) -> Result<Handle, Error> {
         self.delete(&self.version(line, number)?, Api::Gallery).await
     }
 }

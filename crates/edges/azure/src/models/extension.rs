@@ -88,7 +88,7 @@ struct PutProperties {
 }
 
 impl ExtensionPut {
-    /// What a trial takes over: no order, since what came before may not be copied, and no upgrade by itself.
+    /// What a canary takes over: no order, since what came before may not be copied, and no upgrade by itself.
     pub(crate) fn copy(extension: &Extension) -> Self {
         Self {
             name: extension.name.clone(),

@@ -1,6 +1,6 @@
 //! Where an image comes from, as Azure writes it.
 
-use kiln_types::{ImageSource, LineName, MarketplaceImage, VersionNumber};
+use kiln_types::{DefinitionName, ImageSource, MarketplaceImage, VersionNumber};
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{BadResourceId, ResourceId, Scope};
@@ -82,9 +82,9 @@ impl ImageReference {
 
     pub(crate) fn of(source: &ImageSource, scope: &Scope) -> Result<Self, BadResourceId> {
         Ok(match source {
-            ImageSource::Definition(line) => Self::by_id(line_id(scope, line)?),
+            ImageSource::Definition(line) => Self::by_id(definition_id(scope, line)?),
             ImageSource::ExactVersion(line, number) => {
-                Self::by_id(line_id(scope, line)?.child("versions", number.as_str())?)
+                Self::by_id(definition_id(scope, line)?.child("versions", number.as_str())?)
             }
             ImageSource::Other(id) => Self::anywhere(id),
             ImageSource::Marketplace(image) => Self {
@@ -134,12 +134,12 @@ impl ImageReference {
 }
 
 /// The id of a line of this resource group.
-pub(crate) fn line_id(scope: &Scope, line: &LineName) -> Result<ResourceId, BadResourceId> {
+pub(crate) fn definition_id(scope: &Scope, line: &DefinitionName) -> Result<ResourceId, BadResourceId> {
     scope.resource("Microsoft.Compute", "galleries", line.gallery.as_str())?.child("images", &line.definition)
 }
 
 /// The line, and the version if it names one, of an id in this resource group.
-fn line_of(id: &str, scope: &Scope) -> Option<(LineName, Option<VersionNumber>)> {
+fn line_of(id: &str, scope: &Scope) -> Option<(DefinitionName, Option<VersionNumber>)> {
     let id: ResourceId = id.parse().ok()?;
     if !scope.holds(&id) {
         return None;
@@ -151,7 +151,7 @@ fn line_of(id: &str, scope: &Scope) -> Option<(LineName, Option<VersionNumber>)>
         None | Some("latest") => None,
         Some(version) => Some(version.parse().ok()?),
     };
-    Some((LineName { gallery, definition }, number))
+    Some((DefinitionName { gallery, definition }, number))
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn an_id_is_a_line_a_version_or_something_else() {
-        let line = LineName { gallery: "SIG_rg".parse().unwrap(), definition: "kamino-p-prototype".into() };
+        let line = DefinitionName { gallery: "SIG_rg".parse().unwrap(), definition: "kamino-p-prototype".into() };
         let by = |id: String| ImageReference::by_id(id).source(&scope());
         assert_eq!(by(LINE.into()), ImageSource::Definition(line.clone()));
         assert_eq!(by(format!("{LINE}/versions/latest")), ImageSource::Definition(line.clone()));

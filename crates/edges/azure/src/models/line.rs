@@ -1,6 +1,8 @@
 //! An image definition: as it is read and as it is made.
 
-use kiln_types::{Architecture, Generation, ImageLine, LineIdentity, LineName, Plan, SecurityType, Tags};
+use kiln_types::{
+    Architecture, DefinitionIdentity, DefinitionName, Generation, ImageDefinition, Plan, SecurityType, Tags,
+};
 use serde::{Deserialize, Serialize};
 
 use super::disk::{architecture, generation};
@@ -49,16 +51,16 @@ struct Feature {
 const SECURITY_FEATURE: &str = "SecurityType";
 
 impl Definition {
-    pub(crate) fn read(self, name: LineName) -> ImageLine {
+    pub(crate) fn read(self, name: DefinitionName) -> ImageDefinition {
         let p = self.properties;
         let feature = p.features.iter().find(|f| f.name.eq_ignore_ascii_case(SECURITY_FEATURE));
-        ImageLine {
+        ImageDefinition {
             name,
             location: self.location,
             generation: generation(p.hyper_v_generation.as_deref()),
             architecture: architecture(p.architecture.as_deref()),
             security_type: security_type(feature.map(|f| f.value.as_str())),
-            identity: LineIdentity {
+            identity: DefinitionIdentity {
                 publisher: p.identifier.publisher,
                 offer: p.identifier.offer,
                 sku: p.identifier.sku,
@@ -95,7 +97,7 @@ struct PutProperties {
 }
 
 impl<'a> DefinitionPut<'a> {
-    pub(crate) fn of(line: &'a ImageLine) -> Self {
+    pub(crate) fn of(line: &'a ImageDefinition) -> Self {
         // `TrustedLaunchSupported` would fit more machines and takes no snapshot as its source.
         let security = match &line.security_type {
             SecurityType::Standard => None,

@@ -1,12 +1,12 @@
 //! A snapshot: as it is read and as it is made.
 
-use kiln_types::{Capture, CaptureRequest, Provisioning, Tags};
+use kiln_types::{Provisioning, Snapshot, SnapshotRequest, Tags};
 use serde::{Deserialize, Serialize};
 
 use super::or_default;
 
 #[derive(Deserialize)]
-pub(crate) struct Snapshot {
+pub(crate) struct SnapshotResource {
     name: String,
     id: String,
     #[serde(default, deserialize_with = "or_default")]
@@ -28,10 +28,10 @@ struct Source {
     source_resource_id: Option<String>,
 }
 
-impl Snapshot {
-    /// The capture; an error is the field that is missing.
-    pub(crate) fn read(self) -> Result<Capture, &'static str> {
-        Ok(Capture {
+impl SnapshotResource {
+    /// The snapshot; an error is the field that is missing.
+    pub(crate) fn read(self) -> Result<Snapshot, &'static str> {
+        Ok(Snapshot {
             name: self.name.parse().map_err(|_| "name")?,
             id: self.id,
             source: self.properties.creation_data.and_then(|c| c.source_resource_id),
@@ -70,7 +70,7 @@ struct CreationData<'a> {
 }
 
 impl<'a> SnapshotPut<'a> {
-    pub(crate) fn of(request: &'a CaptureRequest) -> Self {
+    pub(crate) fn of(request: &'a SnapshotRequest) -> Self {
         Self {
             location: &request.location,
             tags: &request.tags,

@@ -7,7 +7,7 @@ use azure_core::error::ErrorKind;
 use azure_core::http::headers::{HeaderName, Headers};
 use azure_core::http::policies::{Policy, PolicyResult};
 use azure_core::http::{Context, Method, Request};
-use kiln_types::{PoolName, TrialName};
+use kiln_types::{CanaryName, PoolName};
 
 /// Why a request does not leave.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum Refusal {
     #[error("a scale set is only patched with `If-Match`")]
     BlindPatchOfScaleSet,
     /// Only what was made to be thrown away is.
-    #[error("scale set `{0}` is no trial and is never deleted")]
+    #[error("scale set `{0}` is no canary and is never deleted")]
     DeleteOfPool(String),
     /// The settings of an extension that is there cannot be read, so what a PUT would lose is not known.
     #[error("an extension is only put where none is: a PUT needs `If-None-Match: *`")]
@@ -53,8 +53,8 @@ fn refuse(method: Method, path: &str, headers: &Headers) -> Option<Refusal> {
         (Method::Put | Method::Patch, Target::Extension) if !creates_only => Some(Refusal::PutOfExtension),
         (Method::Put, Target::Instance) if !header("if-match") => Some(Refusal::BlindPutOfInstance),
         (Method::Delete, Target::ScaleSet(name)) => {
-            let trial = name.parse::<PoolName>().ok().is_some_and(|name| TrialName::try_from(name).is_ok());
-            (!trial).then(|| Refusal::DeleteOfPool(name.to_owned()))
+            let canary = name.parse::<PoolName>().ok().is_some_and(|name| CanaryName::try_from(name).is_ok());
+            (!canary).then(|| Refusal::DeleteOfPool(name.to_owned()))
         }
         _ => None,
     }
@@ -106,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trial_is_deleted() {
+    fn only_a_canary_is_deleted() {
         assert_eq!(refuse(Method::Delete, SET, &Headers::new()), Some(Refusal::DeleteOfPool("pool".into())));
-        assert_eq!(refuse(Method::Delete, &SET.replace("pool", "kiln-try-r1"), &Headers::new()), None);
+        assert_eq!(refuse(Method::Delete, &SET.replace("pool", "kiln-canary-r1"), &Headers::new()), None);
     }
 
     #[test]

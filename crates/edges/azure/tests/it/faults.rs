@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kiln_azure::{Azure, Error};
 use kiln_types::{
-    CaptureRequest, ErrorClass, Factory, FactoryError, OperationState, Pool, PowerDown, PowerState, Provisioning, Tags,
+    ErrorClass, Factory, FactoryError, OperationState, Pool, PowerDown, PowerState, Provisioning, SnapshotRequest, Tags,
 };
 use tokio::time::Instant;
 
@@ -42,15 +42,15 @@ impl Faulty {
         (tags, outcome)
     }
 
-    async fn capture(&self) -> Result<(), Error> {
+    async fn snapshot(&self) -> Result<(), Error> {
         let instance = self.azure.describe_instance(&self.world.pool(), &"0".parse().unwrap()).await?;
-        let request = CaptureRequest {
+        let request = SnapshotRequest {
             name: "snap".parse().unwrap(),
             location: "westus2".into(),
             disk: instance.os_disk.unwrap(),
             tags: Tags::new(),
         };
-        let handle = self.azure.capture_os_disk(&request).await?;
+        let handle = self.azure.snapshot_os_disk(&request).await?;
         self.azure.settle(&handle).await
     }
 }
@@ -79,9 +79,9 @@ async fn success_but_not_applied_is_seen_only_by_reading() {
 #[tokio::test(start_paused = true)]
 async fn a_creation_whose_answer_was_lost_is_repeated_and_done_once() {
     let faulty = Faulty::new(&format!("kind: reset-after-processing, method: PUT, type: {SNAPSHOT}"));
-    faulty.capture().await.unwrap();
-    let capture = faulty.azure.find_capture(&"snap".parse().unwrap()).await.unwrap().unwrap();
-    assert_eq!(capture.provisioning, Provisioning::Succeeded);
+    faulty.snapshot().await.unwrap();
+    let snapshot = faulty.azure.find_snapshot(&"snap".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(snapshot.provisioning, Provisioning::Succeeded);
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,12 +117,12 @@ async fn more_instances_than_the_quota_allows_are_a_matter_for_a_person() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_status_url_does_not_lose_the_operation() {
     let faulty = Faulty::new("kind: status-url-missing, type: operations, times: 1000");
-    faulty.capture().await.unwrap();
-    let capture = faulty.azure.find_capture(&"snap".parse().unwrap()).await.unwrap().unwrap();
-    assert_eq!(capture.provisioning, Provisioning::Succeeded);
-    let deletion = faulty.azure.delete_capture(&capture.name).await.unwrap();
+    faulty.snapshot().await.unwrap();
+    let snapshot = faulty.azure.find_snapshot(&"snap".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(snapshot.provisioning, Provisioning::Succeeded);
+    let deletion = faulty.azure.delete_snapshot(&snapshot.name).await.unwrap();
     faulty.azure.settle(&deletion).await.unwrap();
-    assert_eq!(faulty.azure.find_capture(&capture.name).await.unwrap(), None);
+    assert_eq!(faulty.azure.find_snapshot(&snapshot.name).await.unwrap(), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,9 @@
 //! What is never on the wire.
 
 use kiln_azure::Error;
-use kiln_types::{Factory, LineName, OperationHandle, RecipeChange, Revision, SecretText, Tags, Trial, TrialName};
+use kiln_types::{
+    Canary, CanaryName, DefinitionName, Factory, OperationHandle, RecipeChange, Revision, SecretText, Tags,
+};
 use serde_json::{Value, json};
 
 use crate::script::{Script, azure, on};
@@ -21,11 +23,11 @@ fn scale_set(tags: &Value) -> Value {
     })
 }
 
-fn trial() -> Trial {
-    Trial {
-        name: TrialName::of_run("r1").unwrap(),
+fn canary() -> Canary {
+    Canary {
+        name: CanaryName::of_run("r1").unwrap(),
         pool: "pool".parse().unwrap(),
-        line: LineName { gallery: "SIG_g".parse().unwrap(), definition: "kamino-pool-prototype".into() },
+        line: DefinitionName { gallery: "SIG_g".parse().unwrap(), definition: "kamino-pool-prototype".into() },
         number: "2026.11.15".parse().unwrap(),
         tags: Tags::new(),
     }
@@ -41,7 +43,7 @@ async fn no_put_of_an_existing_scale_set_is_ever_on_the_wire() {
         on("PATCH", "/virtualMachineScaleSets/pool").answers(200, &done()),
         on("DELETE", "/virtualMachineScaleSets/pool/extensions/vmssCSE").answers(204, &json!(null)),
         on("GET", "/virtualMachineScaleSets/pool").answers(200, &scale_set(&json!({}))),
-        on("PUT", "/virtualMachineScaleSets/kiln-try-r1").answers(201, &done()),
+        on("PUT", "/virtualMachineScaleSets/kiln-canary-r1").answers(201, &done()),
     ]);
     let azure = azure(&script);
     let (pool, seen) = ("pool".parse().unwrap(), Revision::new("\"1\""));
@@ -52,13 +54,13 @@ async fn no_put_of_an_existing_scale_set_is_ever_on_the_wire() {
     azure.tag_pool(&read, &Tags::from([("kiln-run".to_owned(), "r1".to_owned())])).await.unwrap();
     azure.add_instances(&read, 2).await.unwrap();
     azure.remove_extension(&pool, "vmssCSE").await.unwrap();
-    azure.try_one(&trial()).await.unwrap();
+    azure.create_canary(&canary()).await.unwrap();
     script.done();
 
     for asked in script.asked() {
         if asked.method == "PUT" {
             assert_eq!(asked.if_none_match.as_deref(), Some("*"), "{}", asked.path);
-            assert!(asked.path.ends_with("/kiln-try-r1"));
+            assert!(asked.path.ends_with("/kiln-canary-r1"));
         }
         if asked.method == "PATCH" {
             assert_eq!(asked.if_match.as_deref(), Some("\"1\""), "{}", asked.path);
@@ -73,28 +75,29 @@ async fn no_put_of_an_existing_scale_set_is_ever_on_the_wire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_that_only_bears_a_trials_name_is_not_deleted() {
-    let script = Script::new([
-        on("GET", "/virtualMachineScaleSets/kiln-try-r1").answers(200, &scale_set(&json!({"owner": "somebody"})))
-    ]);
-    let error = azure(&script).delete_trial(&TrialName::of_run("r1").unwrap()).await.unwrap_err();
+async fn a_pool_that_only_bears_a_canaries_name_is_not_deleted() {
+    let script =
+        Script::new([on("GET", "/virtualMachineScaleSets/kiln-canary-r1")
+            .answers(200, &scale_set(&json!({"owner": "somebody"})))]);
+    let error = azure(&script).delete_canary(&CanaryName::of_run("r1").unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
     script.done();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trial_is_deleted_and_one_that_is_gone_is_deleted_already() {
+async fn a_canary_is_deleted_and_one_that_is_gone_is_deleted_already() {
     let script = Script::new([
-        on("GET", "/virtualMachineScaleSets/kiln-try-r1").answers(200, &scale_set(&json!({"kiln-trial-of": "pool"}))),
-        on("DELETE", "/virtualMachineScaleSets/kiln-try-r1")
+        on("GET", "/virtualMachineScaleSets/kiln-canary-r1")
+            .answers(200, &scale_set(&json!({"kiln-canary-of": "pool"}))),
+        on("DELETE", "/virtualMachineScaleSets/kiln-canary-r1")
             .answers(202, &json!(null))
             .header("location", "https://arm.example/l"),
-        on("GET", "/virtualMachineScaleSets/kiln-try-r1").fails(404, "ResourceNotFound", "none"),
+        on("GET", "/virtualMachineScaleSets/kiln-canary-r1").fails(404, "ResourceNotFound", "none"),
     ]);
     let azure = azure(&script);
-    let name = TrialName::of_run("r1").unwrap();
-    azure.delete_trial(&name).await.unwrap();
-    let handle = azure.delete_trial(&name).await.unwrap();
+    let name = CanaryName::of_run("r1").unwrap();
+    azure.delete_canary(&name).await.unwrap();
+    let handle = azure.delete_canary(&name).await.unwrap();
     azure.settle(&handle).await.unwrap();
     script.done();
 }

@@ -63,9 +63,9 @@ fn spec(name: &str, image: &str, owner: &str) -> MachineSpec {
 /// A world with an image, a network and a machine of somebody else.
 async fn prepared() -> (Stage, MachineSpec) {
     let stage = Stage::new("");
-    stage.make_line().await;
-    let capture = stage.capture().await;
-    let publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    stage.make_definition().await;
+    let snapshot = stage.snapshot().await;
+    let publication = stage.publication(&snapshot.id, Storage::ZoneRedundant);
     stage.settle(stage.azure.publish(&publication).await.unwrap()).await;
     let version = stage.azure.versions(&stage.line()).await.unwrap().remove(0);
     let scope = stage.azure.scope();

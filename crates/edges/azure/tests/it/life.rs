@@ -5,8 +5,8 @@ use std::time::Duration;
 use kiln_prototype::{names, node_name};
 use kiln_sim_azure::{Speed, WorldSpec};
 use kiln_types::{
-    Factory, FactoryError, ImageSource, Instance, OperationHandle, OperationState, PowerDown, PowerState, Protection,
-    Provisioning, RecipeChange, SecretText, Storage, Tags, Trial, TrialName, VersionState,
+    Canary, CanaryName, Factory, FactoryError, ImageSource, Instance, OperationHandle, OperationState, PowerDown,
+    PowerState, Protection, Provisioning, RecipeChange, SecretText, Storage, Tags, VersionState,
 };
 use tokio::time::Instant;
 
@@ -45,9 +45,9 @@ async fn the_donor_is_held_copied_and_released() {
     stage.settle(azure.power_off(&pool, &held.id, PowerDown::KeepHardware).await.unwrap()).await;
     assert!(began.elapsed() >= Duration::from_secs(183), "{:?}", began.elapsed());
     assert_eq!(stage.donor().await.power, PowerState::Stopped);
-    let capture = stage.capture().await;
-    assert_eq!(capture.provisioning, Provisioning::Succeeded);
-    assert_eq!(capture.tags[names::BUILT_FROM_TAG], before.node_name);
+    let snapshot = stage.snapshot().await;
+    assert_eq!(snapshot.provisioning, Provisioning::Succeeded);
+    assert_eq!(snapshot.tags[names::BUILT_FROM_TAG], before.node_name);
     stage.settle(azure.start(&pool, &held.id).await.unwrap()).await;
 
     let running = stage.donor().await;
@@ -55,9 +55,9 @@ async fn the_donor_is_held_copied_and_released() {
     let released = azure.set_protection(&pool, &running, before.protection).await.unwrap();
     assert_eq!((released.protection, released.vm_id), (before.protection, before.vm_id));
 
-    stage.settle(azure.delete_capture(&capture.name).await.unwrap()).await;
-    assert_eq!(azure.find_capture(&capture.name).await.unwrap(), None);
-    stage.settle(azure.delete_capture(&capture.name).await.unwrap()).await;
+    stage.settle(azure.delete_snapshot(&snapshot.name).await.unwrap()).await;
+    assert_eq!(azure.find_snapshot(&snapshot.name).await.unwrap(), None);
+    stage.settle(azure.delete_snapshot(&snapshot.name).await.unwrap()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,12 +90,12 @@ async fn a_version_is_published_excluded_tried_included_used_and_pruned() {
     let stage = Stage::new("");
     let (azure, pool) = (&stage.azure, stage.world.pool());
     let (region, line) = (stage.world.sim.spec().location.clone(), stage.line());
-    stage.make_line().await;
+    stage.make_definition().await;
     assert_eq!(azure.versions(&line).await.unwrap(), []);
-    let capture = stage.capture().await;
+    let snapshot = stage.snapshot().await;
 
     // Published, watched by a second client that has nothing but the handle's text.
-    let handle = azure.publish(&stage.publication(&capture.id, Storage::ZoneRedundant)).await.unwrap();
+    let handle = azure.publish(&stage.publication(&snapshot.id, Storage::ZoneRedundant)).await.unwrap();
     let stored = serde_json::to_string(&handle).unwrap();
     let second = stage.world.azure();
     let handle: OperationHandle = serde_json::from_str(&stored).unwrap();
@@ -113,23 +113,23 @@ async fn a_version_is_published_excluded_tried_included_used_and_pruned() {
     assert!(!made.usable_in(&region));
 
     // Tried: one instance of exactly this version, and no more.
-    let trial = Trial {
-        name: TrialName::of_run("r42").unwrap(),
+    let canary = Canary {
+        name: CanaryName::of_run("r42").unwrap(),
         pool: pool.clone(),
         line: line.clone(),
         number: day(),
         tags: Tags::from([("kiln-run".to_owned(), "r42".to_owned())]),
     };
-    stage.settle(azure.try_one(&trial).await.unwrap()).await;
-    let tried = azure.instances(trial.name.pool()).await.unwrap();
+    stage.settle(azure.create_canary(&canary).await.unwrap()).await;
+    let tried = azure.instances(canary.name.pool()).await.unwrap();
     assert_eq!(tried.len(), 1);
     assert_eq!(tried[0].runs, ImageSource::ExactVersion(line.clone(), day()));
     let nodes: Vec<_> = azure.instances(&pool).await.unwrap().into_iter().map(|i| i.node_name).collect();
     assert!(!nodes.contains(&tried[0].node_name), "a canary must not take a node's name: {}", tried[0].node_name);
-    let error = azure.try_one(&trial).await.unwrap_err();
-    assert!(error.precondition(), "a trial that exists is not put again: {error}");
-    stage.settle(azure.delete_trial(&trial.name).await.unwrap()).await;
-    assert!(azure.describe_pool(trial.name.pool()).await.unwrap_err().not_found());
+    let error = azure.create_canary(&canary).await.unwrap_err();
+    assert!(error.precondition(), "a canary that exists is not put again: {error}");
+    stage.settle(azure.delete_canary(&canary.name).await.unwrap()).await;
+    assert!(azure.describe_pool(canary.name.pool()).await.unwrap_err().not_found());
 
     // Included, used, stripped.
     stage.settle(azure.set_excluded(&line, &day(), false).await.unwrap()).await;
@@ -156,9 +156,11 @@ async fn a_version_is_published_excluded_tried_included_used_and_pruned() {
     stage.settle(azure.remove_instances(&pool, &[id]).await.unwrap()).await;
     assert_eq!(azure.instances(&pool).await.unwrap().len(), 10);
 
-    let read = azure.find_line(&line).await.unwrap().unwrap();
-    stage.settle(azure.tag_line(&read, &Tags::from([("kiln-hold".to_owned(), "bad".to_owned())])).await.unwrap()).await;
-    assert_eq!(azure.find_line(&line).await.unwrap().unwrap().tags["kiln-hold"], "bad");
+    let read = azure.find_definition(&line).await.unwrap().unwrap();
+    stage
+        .settle(azure.tag_definition(&read, &Tags::from([("kiln-hold".to_owned(), "bad".to_owned())])).await.unwrap())
+        .await;
+    assert_eq!(azure.find_definition(&line).await.unwrap().unwrap().tags["kiln-hold"], "bad");
     stage.settle(azure.delete_version(&line, &day()).await.unwrap()).await;
     assert_eq!(azure.versions(&line).await.unwrap(), []);
 }
@@ -180,10 +182,10 @@ async fn a_region_without_zones_gets_local_copies_after_the_failed_version_is_de
     let stage = Stage::new(
         "faults: [{kind: zrs-not-supported, method: PUT, type: Microsoft.Compute/galleries/images/versions}]",
     );
-    stage.make_line().await;
-    let capture = stage.capture().await;
+    stage.make_definition().await;
+    let snapshot = stage.snapshot().await;
     let mut begun = Vec::new();
-    let publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    let publication = stage.publication(&snapshot.id, Storage::ZoneRedundant);
     let storage = stage
         .azure
         .publish_or_fall_back(&publication, |p, handle| begun.push((p.storage, handle.clone())))
@@ -204,9 +206,9 @@ async fn a_region_without_zones_gets_local_copies_after_the_failed_version_is_de
 async fn a_version_in_a_region_that_has_no_zones_ends_with_local_copies_by_itself() {
     let spec = WorldSpec { location: "westcentralus".into(), ..WorldSpec::default() };
     let stage = Stage::within(Embedded::new(spec, Speed::Factor(1.0), ""));
-    stage.make_line().await;
-    let capture = stage.capture().await;
-    let publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    stage.make_definition().await;
+    let snapshot = stage.snapshot().await;
+    let publication = stage.publication(&snapshot.id, Storage::ZoneRedundant);
     assert_eq!(stage.azure.publish_or_fall_back(&publication, |_, _| ()).await.unwrap(), Storage::Local);
     let versions = stage.azure.versions(&stage.line()).await.unwrap();
     assert_eq!(versions.iter().map(|v| v.storage).collect::<Vec<_>>(), [Some(Storage::Local)]);
@@ -215,10 +217,10 @@ async fn a_version_in_a_region_that_has_no_zones_ends_with_local_copies_by_itsel
 #[tokio::test(start_paused = true)]
 async fn a_version_is_made_with_the_tags_replicas_and_keys_that_were_asked_for() {
     let stage = Stage::new("");
-    stage.make_line().await;
-    let capture = stage.capture().await;
+    stage.make_definition().await;
+    let snapshot = stage.snapshot().await;
     let keys = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/diskEncryptionSets/d";
-    let mut publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    let mut publication = stage.publication(&snapshot.id, Storage::ZoneRedundant);
     publication.replicas = 5;
     publication.disk_encryption_set = Some(keys.to_owned());
     publication.tags.extend([("cost-center".to_owned(), "42".to_owned()), ("kiln-run".to_owned(), "r1".to_owned())]);

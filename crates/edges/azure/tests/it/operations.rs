@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_azure::Error;
-use kiln_types::{CaptureRequest, ErrorClass, Factory, OperationHandle, OperationState, Progress, Tags};
+use kiln_types::{ErrorClass, Factory, OperationHandle, OperationState, Progress, SnapshotRequest, Tags};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -13,8 +13,8 @@ const STATUS: &str = "https://arm.example/subscriptions/s/providers/Microsoft.Co
 const LOCATION: &str =
     "https://arm.example/subscriptions/s/providers/Microsoft.Compute/locations/westus2/results/o?api-version=x";
 
-fn request() -> CaptureRequest {
-    CaptureRequest {
+fn request() -> SnapshotRequest {
+    SnapshotRequest {
         name: "snap".parse().unwrap(),
         location: "westus2".into(),
         disk: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/disks/d".into(),
@@ -35,7 +35,7 @@ fn snapshot(state: &str) -> Value {
 }
 
 async fn begin(script: &Script) -> OperationHandle {
-    azure(script).capture_os_disk(&request()).await.unwrap()
+    azure(script).snapshot_os_disk(&request()).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,7 +122,7 @@ async fn a_forgotten_deletion_is_done_when_the_resource_is_gone() {
         on("GET", "/snapshots/snap").fails(404, "ResourceNotFound", "none"),
     ]);
     let azure = azure(&script);
-    let handle = azure.delete_capture(&"snap".parse().unwrap()).await.unwrap();
+    let handle = azure.delete_snapshot(&"snap".parse().unwrap()).await.unwrap();
     assert_eq!(azure.observe(&handle).await.unwrap(), OperationState::Succeeded);
 }
 

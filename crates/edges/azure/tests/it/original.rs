@@ -1,7 +1,8 @@
 //! The way back to the recipe that a pool had before the first run.
 
 use kiln_types::{
-    Factory, FactoryError, ImageSource, Instance, LineName, Recipe, RecipeChange, SavedExtension, SecretText, Storage,
+    DefinitionName, Factory, FactoryError, ImageSource, Instance, Recipe, RecipeChange, SavedExtension, SecretText,
+    Storage,
 };
 
 use crate::stage::{Stage, day};
@@ -10,12 +11,12 @@ const CUSTOM_DATA: &str = "#cloud-config\nruncmd: [join]\n";
 const PROTECTED: &str = r#"{"commandToExecute":"/opt/join.sh --token hunter2"}"#;
 
 /// A pool after a first run: the model names the line, custom data is a no-op and the script extension is gone.
-async fn stripped(stage: &Stage) -> (Recipe, LineName) {
+async fn stripped(stage: &Stage) -> (Recipe, DefinitionName) {
     let (azure, pool, line) = (&stage.azure, stage.world.pool(), stage.line());
     let before = stage.pool().await;
-    stage.make_line().await;
-    let capture = stage.capture().await;
-    let publication = stage.publication(&capture.id, Storage::ZoneRedundant);
+    stage.make_definition().await;
+    let snapshot = stage.snapshot().await;
+    let publication = stage.publication(&snapshot.id, Storage::ZoneRedundant);
     stage.settle(azure.publish(&publication).await.unwrap()).await;
     stage.settle(azure.set_excluded(&line, &day(), false).await.unwrap()).await;
     let change = RecipeChange {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kiln_azure::{Azure, Error};
 use kiln_sim_azure::{Speed, WorldSpec};
 use kiln_types::{
-    CaptureName, CaptureRequest, Factory, InstanceId, OperationHandle, Pool, PowerDown, PowerState, Protection,
-    Provisioning, RecipeChange, SecretText, Tags,
+    Factory, InstanceId, OperationHandle, Pool, PowerDown, PowerState, Protection, Provisioning, RecipeChange,
+    SecretText, SnapshotName, SnapshotRequest, Tags,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -33,8 +33,8 @@ enum Step {
     Grow(u32),
     Remove(Index),
     Recipe(u8),
-    Capture(Index, u8),
-    DropCapture(u8),
+    Snapshot(Index, u8),
+    DeleteSnapshot(u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -46,8 +46,8 @@ fn step() -> impl Strategy<Value = Step> {
         (1u32..3).prop_map(Step::Grow),
         any::<Index>().prop_map(Step::Remove),
         any::<u8>().prop_map(Step::Recipe),
-        (any::<Index>(), 0u8..3).prop_map(|(i, name)| Step::Capture(i, name)),
-        (0u8..3).prop_map(Step::DropCapture),
+        (any::<Index>(), 0u8..3).prop_map(|(i, name)| Step::Snapshot(i, name)),
+        (0u8..3).prop_map(Step::DeleteSnapshot),
     ]
 }
 
@@ -56,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Model {
     instances: BTreeMap<InstanceId, (PowerState, Protection)>,
     tags: Tags,
-    captures: BTreeSet<CaptureName>,
+    snapshots: BTreeSet<SnapshotName>,
 }
 
 struct Run {
@@ -76,7 +76,7 @@ impl Run {
         let model = Model {
             instances: instances.into_iter().map(|i| (i.id, (i.power, i.protection))).collect(),
             tags: read.tags,
-            captures: BTreeSet::new(),
+            snapshots: BTreeSet::new(),
         };
         Ok(Self { world, azure, model })
     }
@@ -162,24 +162,24 @@ impl Run {
                 self.pool_write(&before, handle).await?;
                 assert_eq!(self.pool().await?.recipe, before.recipe, "what can be read of the recipe did not change");
             }
-            Step::Capture(index, name) => {
+            Step::Snapshot(index, name) => {
                 let Some(id) = self.pick(*index) else { return Ok(()) };
-                let name = capture_name(*name);
-                if self.model.captures.contains(&name) {
+                let name = snapshot_name(*name);
+                if self.model.snapshots.contains(&name) {
                     return Ok(());
                 }
                 let disk = self.azure.describe_instance(&pool, &id).await?.os_disk.unwrap();
                 let location = self.pool().await?.location;
-                let request = CaptureRequest { name: name.clone(), location, disk, tags: Tags::new() };
-                let handle = self.azure.capture_os_disk(&request).await?;
+                let request = SnapshotRequest { name: name.clone(), location, disk, tags: Tags::new() };
+                let handle = self.azure.snapshot_os_disk(&request).await?;
                 self.azure.settle(&handle).await?;
-                self.model.captures.insert(name);
+                self.model.snapshots.insert(name);
             }
-            Step::DropCapture(name) => {
-                let name = capture_name(*name);
-                let handle = self.azure.delete_capture(&name).await?;
+            Step::DeleteSnapshot(name) => {
+                let name = snapshot_name(*name);
+                let handle = self.azure.delete_snapshot(&name).await?;
                 self.azure.settle(&handle).await?;
-                self.model.captures.remove(&name);
+                self.model.snapshots.remove(&name);
             }
         }
         Ok(())
@@ -201,15 +201,15 @@ impl Run {
             (instances.len(), instances.len()),
             "each has a machine and a disk of its own"
         );
-        for name in (0..3).map(capture_name) {
-            let found = self.azure.find_capture(&name).await?.is_some();
-            assert_eq!(found, self.model.captures.contains(&name), "{name}");
+        for name in (0..3).map(snapshot_name) {
+            let found = self.azure.find_snapshot(&name).await?.is_some();
+            assert_eq!(found, self.model.snapshots.contains(&name), "{name}");
         }
         Ok(())
     }
 }
 
-fn capture_name(number: u8) -> CaptureName {
+fn snapshot_name(number: u8) -> SnapshotName {
     format!("snapshot_{number}").parse().unwrap()
 }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use kiln_azure::Error;
-use kiln_types::{CaptureName, ErrorClass, Factory, FactoryError, PoolName, PowerDown, RecipeChange, Revision};
+use kiln_types::{ErrorClass, Factory, FactoryError, PoolName, PowerDown, RecipeChange, Revision, SnapshotName};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::script::{Script, azure, on};
 
-fn capture() -> CaptureName {
+fn snapshot() -> SnapshotName {
     "snapshot_pool".parse().unwrap()
 }
 
@@ -28,7 +28,7 @@ async fn both_kinds_of_throttling_are_waited_out_as_azure_asks() {
         on("GET", "/snapshots/snapshot_pool").fails(404, "ResourceNotFound", "none"),
     ]);
     let began = Instant::now();
-    assert_eq!(azure(&script).find_capture(&capture()).await.unwrap(), None);
+    assert_eq!(azure(&script).find_snapshot(&snapshot()).await.unwrap(), None);
     assert_eq!(began.elapsed(), Duration::from_secs(317));
     script.done();
 }
@@ -38,7 +38,7 @@ async fn throttling_that_does_not_end_is_given_up_with_its_class() {
     let throttled =
         || on("GET", "/snapshots/snapshot_pool").fails(429, "TooManyRequests", "no").header("retry-after", "1");
     let script = Script::new((0..10).map(|_| throttled()));
-    let error = azure(&script).find_capture(&capture()).await.unwrap_err();
+    let error = azure(&script).find_snapshot(&snapshot()).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Throttled);
     assert!(error.retryable());
     script.done();
@@ -86,14 +86,14 @@ async fn a_broken_connection_and_a_5xx_are_repeated_where_that_is_safe() {
         on("GET", "/snapshots/snapshot_pool").answers(502, &json!(null)),
         on("GET", "/snapshots/snapshot_pool").fails(404, "ResourceNotFound", "none"),
     ]);
-    assert_eq!(azure(&script).find_capture(&capture()).await.unwrap(), None);
+    assert_eq!(azure(&script).find_snapshot(&snapshot()).await.unwrap(), None);
     script.done();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_stays_broken_is_an_error_that_names_the_request_and_says_retry() {
     let script = Script::new((0..6).map(|_| on("GET", "/snapshots/snapshot_pool").resets()));
-    let error = azure(&script).find_capture(&capture()).await.unwrap_err();
+    let error = azure(&script).find_snapshot(&snapshot()).await.unwrap_err();
     assert!(error.retryable());
     let text = error.to_string();
     assert!(text.starts_with("GET /subscriptions/s/resourceGroups/g/"), "{text}");
@@ -124,7 +124,7 @@ async fn each_request_has_its_own_id() {
         Script::new((0..2).map(|_| on("GET", "/snapshots/snapshot_pool").fails(404, "ResourceNotFound", "none")));
     let azure = azure(&script);
     for _ in 0..2 {
-        azure.find_capture(&capture()).await.unwrap();
+        azure.find_snapshot(&snapshot()).await.unwrap();
     }
     let ids: Vec<_> = script.asked().into_iter().map(|a| a.client_request_id.unwrap()).collect();
     assert_ne!(ids[0], ids[1]);

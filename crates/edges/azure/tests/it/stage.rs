@@ -3,8 +3,8 @@
 use kiln_azure::Azure;
 use kiln_prototype::names;
 use kiln_types::{
-    Capture, CaptureRequest, Factory, ImageLine, Instance, LineName, OperationHandle, Pool, Publication, Storage, Tags,
-    VersionNumber,
+    DefinitionName, Factory, ImageDefinition, Instance, OperationHandle, Pool, Publication, Snapshot, SnapshotRequest,
+    Storage, Tags, VersionNumber,
 };
 
 use crate::embedded::Embedded;
@@ -34,7 +34,7 @@ impl Stage {
         self.azure.describe_instance(&self.world.pool(), &"3".parse().unwrap()).await.unwrap()
     }
 
-    pub(crate) fn line(&self) -> LineName {
+    pub(crate) fn line(&self) -> DefinitionName {
         names::line(&self.group, &self.world.pool()).unwrap()
     }
 
@@ -43,7 +43,7 @@ impl Stage {
     }
 
     /// Gallery and line, with the donor's traits.
-    pub(crate) async fn make_line(&self) {
+    pub(crate) async fn make_definition(&self) {
         let pool = self.pool().await;
         let disk = self.azure.os_disk(&self.donor().await).await.unwrap();
         let gallery = names::new_gallery(&self.group, &pool.location).unwrap();
@@ -51,30 +51,30 @@ impl Stage {
         self.settle(self.azure.create_gallery(&gallery).await.unwrap()).await;
         assert_eq!(self.azure.find_gallery(&gallery.name).await.unwrap(), Some(gallery));
 
-        let line = ImageLine {
+        let line = ImageDefinition {
             name: self.line(),
             location: pool.location,
             generation: disk.generation,
             architecture: disk.architecture,
             security_type: disk.security_type,
-            identity: names::line_identity(&self.group, &pool.name),
+            identity: names::definition_identity(&self.group, &pool.name),
             plan: None,
             tags: Tags::new(),
         };
-        self.settle(self.azure.create_line(&line).await.unwrap()).await;
-        assert_eq!(self.azure.find_line(&line.name).await.unwrap(), Some(line));
+        self.settle(self.azure.create_definition(&line).await.unwrap()).await;
+        assert_eq!(self.azure.find_definition(&line.name).await.unwrap(), Some(line));
     }
 
-    pub(crate) async fn capture(&self) -> Capture {
+    pub(crate) async fn snapshot(&self) -> Snapshot {
         let donor = self.donor().await;
-        let request = CaptureRequest {
-            name: names::capture(&self.world.pool()).unwrap(),
+        let request = SnapshotRequest {
+            name: names::snapshot(&self.world.pool()).unwrap(),
             location: self.pool().await.location,
             disk: donor.os_disk.clone().unwrap(),
             tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), donor.node_name)]),
         };
-        self.settle(self.azure.capture_os_disk(&request).await.unwrap()).await;
-        self.azure.find_capture(&request.name).await.unwrap().unwrap()
+        self.settle(self.azure.snapshot_os_disk(&request).await.unwrap()).await;
+        self.azure.find_snapshot(&request.name).await.unwrap().unwrap()
     }
 
     pub(crate) fn publication(&self, source: &str, storage: Storage) -> Publication {

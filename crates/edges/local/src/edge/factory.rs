@@ -1,9 +1,10 @@
 //! This machine as a factory.
 
 use kiln_types::{
-    AccessScope, Capture, CaptureName, CaptureRequest, Factory, Gallery, GalleryName, Grant, ImageLine, ImageVersion,
-    Instance, InstanceId, LineName, Linked, Need, OperationHandle, OperationState, OsDisk, Pool, PoolName, PowerDown,
-    Protection, Publication, RecipeChange, Revision, SavedExtension, Tags, Trial, TrialName, VersionNumber,
+    AccessScope, Canary, CanaryName, DefinitionName, Factory, Gallery, GalleryName, Grant, ImageDefinition,
+    ImageVersion, Instance, InstanceId, Linked, Need, OperationHandle, OperationState, OsDisk, Pool, PoolName,
+    PowerDown, Protection, Publication, RecipeChange, Revision, SavedExtension, Snapshot, SnapshotName,
+    SnapshotRequest, Tags, VersionNumber,
 };
 
 use super::{Local, ended, observed};
@@ -65,16 +66,16 @@ impl<P: Power> Factory for Local<P> {
         self.begin(pool, instance).await.map(|()| ended())
     }
 
-    async fn capture_os_disk(&self, request: &CaptureRequest) -> Begun {
-        self.take_capture(request).await.map(|()| ended())
+    async fn snapshot_os_disk(&self, request: &SnapshotRequest) -> Begun {
+        self.take_snapshot(request).await.map(|()| ended())
     }
 
-    async fn find_capture(&self, name: &CaptureName) -> Result<Option<Capture>, Error> {
-        self.look_for_capture(name).await
+    async fn find_snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, Error> {
+        self.look_for_snapshot(name).await
     }
 
-    async fn delete_capture(&self, name: &CaptureName) -> Begun {
-        self.drop_capture(name).await.map(|()| ended())
+    async fn delete_snapshot(&self, name: &SnapshotName) -> Begun {
+        self.delete_snapshot(name).await.map(|()| ended())
     }
 
     async fn find_gallery(&self, name: &GalleryName) -> Result<Option<Gallery>, Error> {
@@ -85,19 +86,19 @@ impl<P: Power> Factory for Local<P> {
         self.make_gallery(gallery).await.map(|()| ended())
     }
 
-    async fn find_line(&self, line: &LineName) -> Result<Option<ImageLine>, Error> {
+    async fn find_definition(&self, line: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
         self.look_for_line(line).await
     }
 
-    async fn create_line(&self, line: &ImageLine) -> Begun {
-        self.make_line(line).await.map(|()| ended())
+    async fn create_definition(&self, line: &ImageDefinition) -> Begun {
+        self.make_definition(line).await.map(|()| ended())
     }
 
-    async fn tag_line(&self, line: &ImageLine, changes: &Tags) -> Begun {
+    async fn tag_definition(&self, line: &ImageDefinition, changes: &Tags) -> Begun {
         self.change_line_tags(&line.name, changes).await.map(|()| ended())
     }
 
-    async fn versions(&self, line: &LineName) -> Result<Vec<ImageVersion>, Error> {
+    async fn versions(&self, line: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
         self.list_versions(line).await
     }
 
@@ -105,11 +106,11 @@ impl<P: Power> Factory for Local<P> {
         self.make_version(publication).await.map(|()| ended())
     }
 
-    async fn set_excluded(&self, line: &LineName, number: &VersionNumber, excluded: bool) -> Begun {
+    async fn set_excluded(&self, line: &DefinitionName, number: &VersionNumber, excluded: bool) -> Begun {
         self.change_exclusion(line, number, excluded).await.map(|()| ended())
     }
 
-    async fn delete_version(&self, line: &LineName, number: &VersionNumber) -> Begun {
+    async fn delete_version(&self, line: &DefinitionName, number: &VersionNumber) -> Begun {
         self.drop_version(line, number).await.map(|()| ended())
     }
 
@@ -138,12 +139,12 @@ impl<P: Power> Factory for Local<P> {
         self.drop_instances(pool, instances).await.map(|()| ended())
     }
 
-    async fn try_one(&self, trial: &Trial) -> Begun {
-        self.make_trial(trial).await.map(|()| ended())
+    async fn create_canary(&self, canary: &Canary) -> Begun {
+        self.create_canary_pool(canary).await.map(|()| ended())
     }
 
-    async fn delete_trial(&self, trial: &TrialName) -> Begun {
-        self.drop_trial(trial).await.map(|()| ended())
+    async fn delete_canary(&self, canary: &CanaryName) -> Begun {
+        self.delete_canary_pool(canary).await.map(|()| ended())
     }
 
     async fn observe(&self, handle: &OperationHandle) -> Result<OperationState, Error> {

@@ -1,15 +1,15 @@
 //! Galleries, image definitions and versions.
 
 use kiln_types::{
-    Gallery, GalleryName, ImageLine, ImageVersion, LineName, Publication, RegionProgress, Tags, VersionNumber,
-    VersionState,
+    DefinitionName, Gallery, GalleryName, ImageDefinition, ImageVersion, Publication, RegionProgress, Tags,
+    VersionNumber, VersionState,
 };
 
 use super::Local;
 use crate::error::Error;
 use crate::ids;
 use crate::power::Power;
-use crate::records::{CaptureRecord, VersionRecord, line_key, version_key};
+use crate::records::{SnapshotRecord, VersionRecord, line_key, version_key};
 
 impl<P: Power> Local<P> {
     pub(super) async fn look_for_gallery(&self, name: &GalleryName) -> Result<Option<Gallery>, Error> {
@@ -26,17 +26,17 @@ impl<P: Power> Local<P> {
         .await
     }
 
-    pub(super) async fn look_for_line(&self, line: &LineName) -> Result<Option<ImageLine>, Error> {
+    pub(super) async fn look_for_line(&self, line: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
         let key = line_key(line);
         self.held(move |_, held| held.find(&key)).await
     }
 
-    pub(super) async fn make_line(&self, line: &ImageLine) -> Result<(), Error> {
+    pub(super) async fn make_definition(&self, line: &ImageDefinition) -> Result<(), Error> {
         let line = line.clone();
         self.held(move |_, held| {
             held.get::<Gallery>(line.name.gallery.as_str())?;
-            let kind = |line: &ImageLine| (line.generation, line.architecture, line.security_type.clone());
-            match held.find::<ImageLine>(&line_key(&line.name))? {
+            let kind = |line: &ImageDefinition| (line.generation, line.architecture, line.security_type.clone());
+            match held.find::<ImageDefinition>(&line_key(&line.name))? {
                 None => held.put(&line),
                 Some(found) if kind(&found) == kind(&line) => Ok(()),
                 Some(found) => {
@@ -48,17 +48,17 @@ impl<P: Power> Local<P> {
         .await
     }
 
-    pub(super) async fn change_line_tags(&self, line: &LineName, changes: &Tags) -> Result<(), Error> {
+    pub(super) async fn change_line_tags(&self, line: &DefinitionName, changes: &Tags) -> Result<(), Error> {
         let (key, changes) = (line_key(line), changes.clone());
         self.held(move |_, held| {
-            let mut line: ImageLine = held.get(&key)?;
+            let mut line: ImageDefinition = held.get(&key)?;
             line.tags.extend(changes);
             held.put(&line)
         })
         .await
     }
 
-    pub(super) async fn list_versions(&self, line: &LineName) -> Result<Vec<ImageVersion>, Error> {
+    pub(super) async fn list_versions(&self, line: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
         let line = line.clone();
         let mut versions = self.held(|_, held| held.list::<VersionRecord>()).await?;
         versions.retain(|version| version.line == line);
@@ -79,14 +79,14 @@ impl<P: Power> Local<P> {
                 }
                 None => {}
             }
-            held.get::<ImageLine>(&line_key(&wanted.line))?;
-            let capture: CaptureRecord = held.get(ids::capture(&wanted.source)?.as_str())?;
+            held.get::<ImageDefinition>(&line_key(&wanted.line))?;
+            let snapshot: SnapshotRecord = held.get(ids::snapshot(&wanted.source)?.as_str())?;
             held.put(&VersionRecord {
                 line: wanted.line,
                 number: wanted.number,
                 source: wanted.source,
-                kind: capture.kind,
-                chain: capture.chain,
+                kind: snapshot.kind,
+                chain: snapshot.chain,
                 regions: wanted.regions,
                 storage: wanted.storage,
                 excluded: wanted.excluded,
@@ -99,7 +99,7 @@ impl<P: Power> Local<P> {
 
     pub(super) async fn change_exclusion(
         &self,
-        line: &LineName,
+        line: &DefinitionName,
         number: &VersionNumber,
         excluded: bool,
     ) -> Result<(), Error> {
@@ -115,7 +115,7 @@ impl<P: Power> Local<P> {
         .await
     }
 
-    pub(super) async fn drop_version(&self, line: &LineName, number: &VersionNumber) -> Result<(), Error> {
+    pub(super) async fn drop_version(&self, line: &DefinitionName, number: &VersionNumber) -> Result<(), Error> {
         let key = version_key(line, number);
         self.swept(move |_, held| held.remove::<VersionRecord>(&key)).await
     }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use kiln_local::{Body, DiskPath, Kind, Local, LocalOptions, MachineKey, PoolSpec, Power, PowerError, QemuImg, Store};
 use kiln_types::{
-    Architecture, CaptureRequest, Factory, Gallery, Generation, ImageLine, ImageSource, InstanceId, LineIdentity,
-    LineName, PoolName, PowerDown, Publication, RecipeChange, SecurityType, Storage, Tags,
+    Architecture, DefinitionIdentity, DefinitionName, Factory, Gallery, Generation, ImageDefinition, ImageSource,
+    InstanceId, PoolName, PowerDown, Publication, RecipeChange, SecurityType, SnapshotRequest, Storage, Tags,
 };
 
 /// On or off; what machines write is written by the test.
@@ -64,8 +64,8 @@ impl Bench {
         self.local.body(&machine.parse().unwrap()).await.unwrap().disk
     }
 
-    pub(crate) async fn forget(&self, capture: &str) {
-        self.local.delete_capture(&capture.parse().unwrap()).await.unwrap();
+    pub(crate) async fn forget(&self, snapshot: &str) {
+        self.local.delete_snapshot(&snapshot.parse().unwrap()).await.unwrap();
     }
 
     /// How many layers are below what a machine writes.
@@ -75,18 +75,18 @@ impl Bench {
     }
 
     /// Copies the disk of a machine, which is off for it.
-    pub(crate) async fn capture(&self, machine: &str, name: &str) {
+    pub(crate) async fn snapshot(&self, machine: &str, name: &str) {
         let key: MachineKey = machine.parse().unwrap();
         let (pool, instance) = key.instance().unwrap();
         let (pool, instance): (PoolName, InstanceId) = (pool.parse().unwrap(), instance.parse().unwrap());
         self.local.power_off(&pool, &instance, PowerDown::KeepHardware).await.unwrap();
-        let request = CaptureRequest {
+        let request = SnapshotRequest {
             name: name.parse().unwrap(),
             location: "local".into(),
             disk: format!("/local/disks/{machine}"),
             tags: Tags::new(),
         };
-        self.local.capture_os_disk(&request).await.unwrap();
+        self.local.snapshot_os_disk(&request).await.unwrap();
         self.local.start(&pool, &instance).await.unwrap();
     }
 
@@ -95,27 +95,27 @@ impl Bench {
         fs::read_dir(self.folder.path().join("state/layers")).unwrap().count()
     }
 
-    /// Adds an instance that is made from a capture, which goes.
-    pub(crate) async fn clone_of(&self, capture: &str, number: &str) {
+    /// Adds an instance that is made from a snapshot, which goes.
+    pub(crate) async fn clone_of(&self, snapshot: &str, number: &str) {
         let local = &self.local;
         let gallery = Gallery { name: line().gallery, location: "local".into(), description: String::new() };
         local.create_gallery(&gallery).await.unwrap();
-        let definition = ImageLine {
+        let definition = ImageDefinition {
             name: line(),
             location: "local".into(),
             generation: Generation::V2,
             architecture: Architecture::X64,
             security_type: SecurityType::Standard,
-            identity: LineIdentity { publisher: "kiln".into(), offer: "o".into(), sku: "s".into() },
+            identity: DefinitionIdentity { publisher: "kiln".into(), offer: "o".into(), sku: "s".into() },
             plan: None,
             tags: Tags::new(),
         };
-        local.create_line(&definition).await.unwrap();
+        local.create_definition(&definition).await.unwrap();
         let publication = Publication {
             line: line(),
             number: number.parse().unwrap(),
             location: "local".into(),
-            source: format!("/local/captures/{capture}"),
+            source: format!("/local/snapshots/{snapshot}"),
             regions: vec!["local".into()],
             replicas: 1,
             storage: Storage::Local,
@@ -124,7 +124,7 @@ impl Bench {
             tags: Tags::new(),
         };
         local.publish(&publication).await.unwrap();
-        self.forget(capture).await;
+        self.forget(snapshot).await;
         let revision = local.describe_pool(&pool()).await.unwrap().revision.unwrap();
         let change = RecipeChange { image: Some(ImageSource::Definition(line())), custom_data: None };
         local.set_recipe(&pool(), &change, &revision).await.unwrap();
@@ -137,6 +137,6 @@ fn pool() -> PoolName {
     "workers".parse().unwrap()
 }
 
-fn line() -> LineName {
-    LineName { gallery: "SIG_local".parse().unwrap(), definition: "workers-image".into() }
+fn line() -> DefinitionName {
+    DefinitionName { gallery: "SIG_local".parse().unwrap(), definition: "workers-image".into() }
 }

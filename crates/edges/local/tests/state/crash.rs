@@ -8,8 +8,8 @@ use kiln_local::{Error, Local};
 use kiln_types::{Factory, ImageSource, Machines, OWNER_TAG, PowerDown, Protection, RecipeChange, SecretText, Tags};
 
 use crate::support::{
-    Remembered, World, capture_request, files_on, gallery, id, image_line, line, machine_name, machine_spec, pool,
-    pool_spec, publication, trial,
+    Remembered, World, canary, files_on, gallery, id, image_definition, line, machine_name, machine_spec, pool,
+    pool_spec, publication, snapshot_request,
 };
 
 type Done<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
@@ -35,22 +35,24 @@ const LIFE: [(&str, Verb); 23] = [
         })
     }),
     ("power off", |l| Box::pin(async { l.power_off(&pool(), &id(0), PowerDown::KeepHardware).await.map(drop) })),
-    ("capture", |l| {
+    ("snapshot", |l| {
         Box::pin(async {
             let donor = l.describe_instance(&pool(), &id(0)).await?;
-            l.capture_os_disk(&capture_request("c1", &donor)).await.map(drop)
+            l.snapshot_os_disk(&snapshot_request("c1", &donor)).await.map(drop)
         })
     }),
     ("start", |l| Box::pin(async { l.start(&pool(), &id(0)).await.map(drop) })),
     ("create gallery", |l| Box::pin(async { l.create_gallery(&gallery()).await.map(drop) })),
-    ("create line", |l| Box::pin(async { l.create_line(&image_line()).await.map(drop) })),
+    ("create line", |l| Box::pin(async { l.create_definition(&image_definition()).await.map(drop) })),
     ("publish", |l| Box::pin(async { l.publish(&publication("c1", "1.0.0")).await.map(drop) })),
-    ("delete capture", |l| Box::pin(async { l.delete_capture(&"c1".parse().unwrap()).await.map(drop) })),
-    ("try one", |l| Box::pin(async { l.try_one(&trial("1.0.0")).await.map(drop) })),
+    ("delete snapshot", |l| Box::pin(async { l.delete_snapshot(&"c1".parse().unwrap()).await.map(drop) })),
+    ("try one", |l| Box::pin(async { l.create_canary(&canary("1.0.0")).await.map(drop) })),
     ("tag line", |l| {
-        Box::pin(async { l.tag_line(&image_line(), &Tags::from([("k".into(), "v".into())])).await.map(drop) })
+        Box::pin(async {
+            l.tag_definition(&image_definition(), &Tags::from([("k".into(), "v".into())])).await.map(drop)
+        })
     }),
-    ("delete trial", |l| Box::pin(async { l.delete_trial(&trial("1.0.0").name).await.map(drop) })),
+    ("delete canary", |l| Box::pin(async { l.delete_canary(&canary("1.0.0").name).await.map(drop) })),
     ("include", |l| Box::pin(async { l.set_excluded(&line(), &"1.0.0".parse().unwrap(), false).await.map(drop) })),
     ("set recipe", |l| {
         Box::pin(async {
@@ -123,7 +125,7 @@ async fn seen(world: &World) -> BTreeMap<String, String> {
 
 /// Layers that a killed process left go with the next sweep, of whatever verb it is.
 async fn sweep(world: &World) {
-    world.process().delete_capture(&"none".parse().unwrap()).await.unwrap();
+    world.process().delete_snapshot(&"none".parse().unwrap()).await.unwrap();
 }
 
 #[tokio::test]

@@ -10,9 +10,9 @@ use kiln_local::{
     Body, DiskPath, Error, Kind, Local, LocalOptions, MachineKey, PoolSpec, Power, PowerError, QemuImg, Store,
 };
 use kiln_types::{
-    Architecture, CaptureRequest, Factory, Gallery, Generation, ImageLine, ImageSource, Instance, InstanceId,
-    LineIdentity, LineName, MachineDisk, MachineName, MachineSpec, Pool, PoolName, PowerDown, Priority, Publication,
-    SecretText, SecurityType, Storage, Tags, Trial, TrialName,
+    Architecture, Canary, CanaryName, DefinitionIdentity, DefinitionName, Factory, Gallery, Generation,
+    ImageDefinition, ImageSource, Instance, InstanceId, MachineDisk, MachineName, MachineSpec, Pool, PoolName,
+    PowerDown, Priority, Publication, SecretText, SecurityType, SnapshotRequest, Storage, Tags,
 };
 
 /// Machines that are on or off and write a file at each boot.
@@ -170,29 +170,29 @@ pub(crate) fn pool_spec(capacity: u32) -> PoolSpec {
     }
 }
 
-pub(crate) fn line() -> LineName {
-    LineName { gallery: "SIG_local".parse().unwrap(), definition: "workers-image".into() }
+pub(crate) fn line() -> DefinitionName {
+    DefinitionName { gallery: "SIG_local".parse().unwrap(), definition: "workers-image".into() }
 }
 
 pub(crate) fn gallery() -> Gallery {
     Gallery { name: line().gallery, location: "local".into(), description: "for tests".into() }
 }
 
-pub(crate) fn image_line() -> ImageLine {
-    ImageLine {
+pub(crate) fn image_definition() -> ImageDefinition {
+    ImageDefinition {
         name: line(),
         location: "local".into(),
         generation: Generation::V2,
         architecture: Architecture::X64,
         security_type: SecurityType::Standard,
-        identity: LineIdentity { publisher: "kiln".into(), offer: "o".into(), sku: "s".into() },
+        identity: DefinitionIdentity { publisher: "kiln".into(), offer: "o".into(), sku: "s".into() },
         plan: None,
         tags: Tags::new(),
     }
 }
 
-pub(crate) fn capture_request(name: &str, instance: &Instance) -> CaptureRequest {
-    CaptureRequest {
+pub(crate) fn snapshot_request(name: &str, instance: &Instance) -> SnapshotRequest {
+    SnapshotRequest {
         name: name.parse().unwrap(),
         location: "local".into(),
         disk: instance.os_disk.clone().unwrap(),
@@ -200,12 +200,12 @@ pub(crate) fn capture_request(name: &str, instance: &Instance) -> CaptureRequest
     }
 }
 
-pub(crate) fn publication(capture: &str, number: &str) -> Publication {
+pub(crate) fn publication(snapshot: &str, number: &str) -> Publication {
     Publication {
         line: line(),
         number: number.parse().unwrap(),
         location: "local".into(),
-        source: format!("/local/captures/{capture}"),
+        source: format!("/local/snapshots/{snapshot}"),
         regions: vec!["local".into()],
         replicas: 1,
         storage: Storage::ZoneRedundant,
@@ -215,9 +215,9 @@ pub(crate) fn publication(capture: &str, number: &str) -> Publication {
     }
 }
 
-pub(crate) fn trial(number: &str) -> Trial {
-    Trial {
-        name: TrialName::of_run("r1").unwrap(),
+pub(crate) fn canary(number: &str) -> Canary {
+    Canary {
+        name: CanaryName::of_run("r1").unwrap(),
         pool: pool(),
         line: line(),
         number: number.parse().unwrap(),
@@ -262,15 +262,15 @@ pub(crate) async fn with_pool(local: &Local<Remembered>, base: &Path) -> Result<
 
 /// A version of the first instance's disk, which is off for it and on again afterwards.
 pub(crate) async fn with_version(local: &Local<Remembered>, number: &str) -> Result<(), Error> {
-    let capture = format!("capture-{number}");
+    let snapshot = format!("snapshot-{number}");
     let donor = local.describe_instance(&pool(), &id(0)).await?;
     local.power_off(&pool(), &id(0), PowerDown::KeepHardware).await?;
-    local.capture_os_disk(&capture_request(&capture, &donor)).await?;
+    local.snapshot_os_disk(&snapshot_request(&snapshot, &donor)).await?;
     local.start(&pool(), &id(0)).await?;
     local.create_gallery(&gallery()).await?;
-    local.create_line(&image_line()).await?;
-    local.publish(&publication(&capture, number)).await?;
-    local.delete_capture(&capture.parse().unwrap()).await?;
+    local.create_definition(&image_definition()).await?;
+    local.publish(&publication(&snapshot, number)).await?;
+    local.delete_snapshot(&snapshot.parse().unwrap()).await?;
     Ok(())
 }
 

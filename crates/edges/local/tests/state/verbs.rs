@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::support::{
-    World, capture_request, files_on, gallery, id, image_line, line, machine_name, machine_spec, pool, pool_spec,
-    publication, trial, version_of, with_pool, with_version,
+    World, canary, files_on, gallery, id, image_definition, line, machine_name, machine_spec, pool, pool_spec,
+    publication, snapshot_request, version_of, with_pool, with_version,
 };
 use kiln_local::{Error, Kind, MachineKey, Power, Store};
 use kiln_types::{
@@ -55,17 +55,17 @@ async fn a_pool_whose_nodes_could_have_no_name_is_refused() {
 }
 
 #[tokio::test]
-async fn a_capture_is_what_the_disk_was_and_neither_side_changes_it() {
+async fn a_snapshot_is_what_the_disk_was_and_neither_side_changes_it() {
     let world = World::new();
     let local = world.process();
     with_pool(&local, &world.base()).await.unwrap();
     let donor = local.describe_instance(&pool(), &id(0)).await.unwrap();
-    let request = capture_request("c1", &donor);
+    let request = snapshot_request("c1", &donor);
 
-    let running = local.capture_os_disk(&request).await.unwrap_err();
+    let running = local.snapshot_os_disk(&request).await.unwrap_err();
     assert!(matches!(running, Error::Running { .. }), "{running}");
     assert_eq!(running.class(), ErrorClass::Refused);
-    assert_eq!(local.find_capture(&request.name).await.unwrap(), None);
+    assert_eq!(local.find_snapshot(&request.name).await.unwrap(), None);
 
     for _ in 0..2 {
         let handle = local.power_off(&pool(), &id(0), PowerDown::KeepHardware).await.unwrap();
@@ -74,30 +74,30 @@ async fn a_capture_is_what_the_disk_was_and_neither_side_changes_it() {
     assert_eq!(local.describe_instance(&pool(), &id(0)).await.unwrap().power, PowerState::Stopped);
     let before = files_on(&local.body(&key("workers_0")).await.unwrap().disk);
     for _ in 0..2 {
-        local.capture_os_disk(&request).await.unwrap();
+        local.snapshot_os_disk(&request).await.unwrap();
     }
-    let capture = local.find_capture(&request.name).await.unwrap().unwrap();
-    assert_eq!((capture.source, capture.tags), (donor.os_disk.clone(), request.tags.clone()));
+    let snapshot = local.find_snapshot(&request.name).await.unwrap().unwrap();
+    assert_eq!((snapshot.source, snapshot.tags), (donor.os_disk.clone(), request.tags.clone()));
     assert_eq!(fs::read_dir(world.state().join("layers")).unwrap().count(), 3);
 
     let other = local.describe_instance(&pool(), &id(1)).await.unwrap();
-    let taken = local.capture_os_disk(&capture_request("c1", &other)).await.unwrap_err();
+    let taken = local.snapshot_os_disk(&snapshot_request("c1", &other)).await.unwrap_err();
     assert!(taken.precondition(), "{taken}");
 
     local.start(&pool(), &id(0)).await.unwrap();
     local.create_gallery(&gallery()).await.unwrap();
-    local.create_line(&image_line()).await.unwrap();
+    local.create_definition(&image_definition()).await.unwrap();
     local.publish(&publication("c1", "1.0.0")).await.unwrap();
     local.publish(&publication("c1", "1.0.0")).await.unwrap();
-    local.delete_capture(&request.name).await.unwrap();
-    local.delete_capture(&request.name).await.unwrap();
-    local.try_one(&trial("1.0.0")).await.unwrap();
-    local.try_one(&trial("1.0.0")).await.unwrap();
-    let mut clone = files_on(&local.body(&key("kiln-try-r1_0")).await.unwrap().disk);
-    assert!(clone.remove("booted-kiln-try-r1_0").is_some());
+    local.delete_snapshot(&request.name).await.unwrap();
+    local.delete_snapshot(&request.name).await.unwrap();
+    local.create_canary(&canary("1.0.0")).await.unwrap();
+    local.create_canary(&canary("1.0.0")).await.unwrap();
+    let mut clone = files_on(&local.body(&key("kiln-canary-r1_0")).await.unwrap().disk);
+    assert!(clone.remove("booted-kiln-canary-r1_0").is_some());
     assert_eq!(clone, before, "the donor booted again and the clone does not know");
     let donor = files_on(&local.body(&key("workers_0")).await.unwrap().disk);
-    assert!(!donor.contains_key("booted-kiln-try-r1_0") && donor != before);
+    assert!(!donor.contains_key("booted-kiln-canary-r1_0") && donor != before);
 }
 
 #[tokio::test]
@@ -109,19 +109,19 @@ async fn layers_go_with_the_last_that_names_them() {
     assert_eq!(layers(), 2);
     let donor = local.describe_instance(&pool(), &id(0)).await.unwrap();
     local.power_off(&pool(), &id(0), PowerDown::KeepHardware).await.unwrap();
-    local.capture_os_disk(&capture_request("c1", &donor)).await.unwrap();
+    local.snapshot_os_disk(&snapshot_request("c1", &donor)).await.unwrap();
     assert_eq!(layers(), 3, "the donor has a new one");
     local.remove_instances(&pool(), &[id(0)]).await.unwrap();
-    assert_eq!(layers(), 2, "the capture alone names the old one");
+    assert_eq!(layers(), 2, "the snapshot alone names the old one");
     local.create_gallery(&gallery()).await.unwrap();
-    local.create_line(&image_line()).await.unwrap();
+    local.create_definition(&image_definition()).await.unwrap();
     local.publish(&publication("c1", "1.0.0")).await.unwrap();
-    local.delete_capture(&"c1".parse().unwrap()).await.unwrap();
+    local.delete_snapshot(&"c1".parse().unwrap()).await.unwrap();
     assert_eq!(layers(), 2, "the version alone names it");
-    local.try_one(&trial("1.0.0")).await.unwrap();
+    local.create_canary(&canary("1.0.0")).await.unwrap();
     local.delete_version(&line(), &"1.0.0".parse().unwrap()).await.unwrap();
-    assert_eq!(layers(), 3, "the trial stands on it");
-    local.delete_trial(&trial("1.0.0").name).await.unwrap();
+    assert_eq!(layers(), 3, "the canary stands on it");
+    local.delete_canary(&canary("1.0.0").name).await.unwrap();
     assert_eq!(layers(), 1);
     local.delete_pool(&pool()).await.unwrap();
     assert_eq!(layers(), 0);
@@ -243,15 +243,15 @@ async fn what_should_be_on_comes_back_after_the_world_ended_and_what_was_off_doe
 }
 
 #[tokio::test]
-async fn a_pool_that_only_has_the_name_of_a_trial_is_not_deleted_as_one() {
+async fn a_pool_that_only_has_the_name_of_a_canary_is_not_deleted_as_one() {
     let world = World::new();
     let local = world.process();
     with_pool(&local, &world.base()).await.unwrap();
-    let name = trial("1.0.0").name;
+    let name = canary("1.0.0").name;
     let spec = kiln_local::PoolSpec { name: name.pool().clone(), ..pool_spec(1) };
     local.create_pool(&spec).await.unwrap();
-    let refused = local.delete_trial(&name).await.unwrap_err();
-    assert!(matches!(refused, Error::NoTrial { .. }), "{refused}");
+    let refused = local.delete_canary(&name).await.unwrap_err();
+    assert!(matches!(refused, Error::NoCanary { .. }), "{refused}");
     assert_eq!(world.power.on().len(), 3);
 }
 
@@ -262,19 +262,19 @@ async fn what_is_not_there_is_none_or_said_to_be_missing() {
     assert!(local.describe_pool(&pool()).await.unwrap_err().not_found());
     assert!(local.instances(&pool()).await.unwrap_err().not_found());
     assert_eq!(local.find_gallery(&line().gallery).await.unwrap(), None);
-    assert_eq!(local.find_line(&line()).await.unwrap(), None);
+    assert_eq!(local.find_definition(&line()).await.unwrap(), None);
     assert!(local.versions(&line()).await.unwrap().is_empty());
-    assert!(local.create_line(&image_line()).await.unwrap_err().not_found(), "its gallery is missing");
+    assert!(local.create_definition(&image_definition()).await.unwrap_err().not_found(), "its gallery is missing");
     assert!(local.set_excluded(&line(), &"1.0.0".parse().unwrap(), true).await.unwrap_err().not_found());
     local.delete_version(&line(), &"1.0.0".parse().unwrap()).await.unwrap();
-    local.delete_trial(&trial("1.0.0").name).await.unwrap();
+    local.delete_canary(&canary("1.0.0").name).await.unwrap();
     local.remove_extension(&pool(), "vmssCSE").await.unwrap();
     let saved = SavedExtension { extension: kiln_types::Extension::default(), protected_settings: None };
     assert_eq!(local.put_extension(&pool(), &saved).await.unwrap_err().class(), ErrorClass::Invalid);
     let foreign = OperationHandle::new("{\"kind\":\"write\"}");
     assert_eq!(local.observe(&foreign).await.unwrap_err().class(), ErrorClass::Invalid);
-    let escape = kiln_types::LineName { definition: "../../etc/x".into(), ..line() };
-    assert_eq!(local.find_line(&escape).await.unwrap_err().class(), ErrorClass::Invalid);
+    let escape = kiln_types::DefinitionName { definition: "../../etc/x".into(), ..line() };
+    assert_eq!(local.find_definition(&escape).await.unwrap_err().class(), ErrorClass::Invalid);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use kiln_local::world::{World, program};
 use kiln_local::{Error, LocalOptions, QemuImg, Store};
-use kiln_types::{ErrorClass, FactoryError as _, ImageSource, LineName};
+use kiln_types::{DefinitionName, ErrorClass, FactoryError as _, ImageSource};
 use tokio::time::Instant;
 
 use crate::failure::Failure;
@@ -78,7 +78,7 @@ pub(crate) fn user_data(state: &Path, pool: &str) -> PathBuf {
 
 /// What an image is called here.
 pub(crate) fn image_id(image: &ImageSource) -> String {
-    let line = |line: &LineName| format!("/local/galleries/{}/images/{}", line.gallery, line.definition);
+    let line = |line: &DefinitionName| format!("/local/galleries/{}/images/{}", line.gallery, line.definition);
     match image {
         ImageSource::Other(id) => id.clone(),
         ImageSource::Definition(found) => line(found),

@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use kiln_local::world::{METADATA, WIRE_SERVER, number_at};
 use kiln_local::{Shown, ids};
 use kiln_sim_azure::{Options, PoolSpec, ResourceSpec, Sim, WorldSpec};
-use kiln_types::TRIAL_TAG;
+use kiln_types::CANARY_TAG;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
@@ -126,10 +126,10 @@ impl Metadata {
     }
 }
 
-/// The pool whose user data a machine has: its own, or the one that it is a trial of.
+/// The pool whose user data a machine has: its own, or the one that it is a canary of.
 fn pool_of(machine: &Shown) -> Option<String> {
     let (pool, _) = machine.place.as_ref()?;
-    Some(machine.tags.get(TRIAL_TAG).cloned().unwrap_or_else(|| pool.to_string()))
+    Some(machine.tags.get(CANARY_TAG).cloned().unwrap_or_else(|| pool.to_string()))
 }
 
 impl Azure {

@@ -47,7 +47,7 @@ impl Drop for Background {
 }
 
 fn captured(state: &Path) -> bool {
-    let documents = fs::read_dir(state.join("captures")).into_iter().flatten().flatten();
+    let documents = fs::read_dir(state.join("snapshots")).into_iter().flatten().flatten();
     documents.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().ends_with(".json"))
 }
 

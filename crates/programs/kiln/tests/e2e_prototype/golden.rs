@@ -38,8 +38,8 @@ pub(crate) fn plain(text: &str) -> String {
                 word.replace(core, "N")
             } else if let Some(at) = core.find("node-agent-") {
                 word.replace(&core[at..], "node-agent-POD")
-            } else if core.starts_with("kiln-try-") {
-                word.replace(core, "kiln-try-RUN")
+            } else if core.starts_with("kiln-canary-") {
+                word.replace(core, "kiln-canary-RUN")
             } else {
                 (*word).to_owned()
             };

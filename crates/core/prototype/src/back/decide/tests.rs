@@ -3,11 +3,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::back::Fingerprint;
-use crate::sample::{exact, excluded, instance, line, line_name, marketplace, number, pool, tags, version};
+use crate::sample::{definition_name, exact, excluded, instance, line, marketplace, number, pool, tags, version};
 
 struct World {
     pool: Pool,
-    line: ImageLine,
+    line: ImageDefinition,
     versions: Vec<ImageVersion>,
     instances: Vec<Instance>,
     original_saved: bool,
@@ -15,7 +15,7 @@ struct World {
 
 fn world(versions: &[&str]) -> World {
     let mut pool = pool();
-    pool.recipe.image = ImageSource::Definition(line_name());
+    pool.recipe.image = ImageSource::Definition(definition_name());
     let versions = versions.iter().map(|text| version(text)).collect();
     World { pool, line: line(), versions, instances: Vec::new(), original_saved: true }
 }
@@ -44,7 +44,7 @@ impl World {
                 Write::Delete(number) => self.versions.retain(|version| version.number != *number),
                 Write::Recipe(RecipeTo::Original) => self.pool.recipe.image = marketplace(),
                 Write::Recipe(RecipeTo::Version(number)) => {
-                    self.pool.recipe.image = ImageSource::ExactVersion(line_name(), number.clone());
+                    self.pool.recipe.image = ImageSource::ExactVersion(definition_name(), number.clone());
                 }
             }
         }
@@ -55,7 +55,7 @@ impl World {
     }
 
     fn new_nodes(&self) -> NewNodes {
-        new_nodes(&self.pool.recipe.image, &line_name(), &self.versions, &self.pool.location)
+        new_nodes(&self.pool.recipe.image, &definition_name(), &self.versions, &self.pool.location)
     }
 }
 
@@ -245,13 +245,13 @@ proptest! {
                 version.state = VersionState::Failed;
             }
             if runs {
-                world.instances.push(instance(day, ImageSource::ExactVersion(line_name(), version.number.clone())));
+                world.instances.push(instance(day, ImageSource::ExactVersion(definition_name(), version.number.clone())));
             }
             world.versions.push(version);
         }
         let any = pick.get(&world.versions).number.clone();
         if pinned {
-            world.pool.recipe.image = ImageSource::ExactVersion(line_name(), any.clone());
+            world.pool.recipe.image = ImageSource::ExactVersion(definition_name(), any.clone());
         }
         let before = world.new_nodes();
         let to = match kind { 0 => To::Previous, 1 => To::Version(any), _ => To::Original };

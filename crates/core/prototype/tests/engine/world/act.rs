@@ -5,11 +5,11 @@ use kiln_prototype::journal::StepFailure;
 use kiln_prototype::run::Header;
 use kiln_prototype::step::Step;
 use kiln_types::{
-    Capture, CaptureRequest, ErrorClass, Failure, ImageSource, ImageVersion, OperationHandle, PowerDown, PowerState,
-    Provisioning, Publication, RegionProgress, Revision, Storage, VersionNumber, VersionState,
+    ErrorClass, Failure, ImageSource, ImageVersion, OperationHandle, PowerDown, PowerState, Provisioning, Publication,
+    RegionProgress, Revision, Snapshot, SnapshotRequest, Storage, VersionNumber, VersionState,
 };
 
-use super::{DONOR, Effect, TrialPool, Version, World};
+use super::{CanaryPool, DONOR, Effect, Version, World};
 use crate::fault::Fault;
 
 type Taken = Result<Option<OperationHandle>, StepFailure>;
@@ -89,14 +89,14 @@ impl World {
                 self.gallery.get_or_insert_with(|| gallery.clone());
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
-            Action::CreateLine(line) => {
+            Action::CreateDefinition(line) => {
                 if self.gallery.is_none() {
                     return refused(ErrorClass::NotFound, "ParentResourceNotFound");
                 }
                 self.line.get_or_insert_with(|| line.as_ref().clone());
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
-            Action::TagLine { tags, .. } => {
+            Action::TagDefinition { tags, .. } => {
                 let Some(line) = &mut self.line else { return refused(ErrorClass::NotFound, "no such definition") };
                 line.tags.extend(tags.clone());
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
@@ -121,13 +121,13 @@ impl World {
             }
             Action::PowerOff(how) => self.power_off(*how, fails),
             Action::Start => self.start(fails),
-            Action::Capture(_) if self.donor().is_none() => refused(ErrorClass::NotFound, "no such disk"),
-            Action::Capture(request) => Ok(Some(self.capture(request, header, fails))),
-            Action::DeleteCapture => {
-                let source = self.capture.as_ref().map(|capture| capture.id.clone());
+            Action::Snapshot(_) if self.donor().is_none() => refused(ErrorClass::NotFound, "no such disk"),
+            Action::Snapshot(request) => Ok(Some(self.snapshot(request, header, fails))),
+            Action::DeleteSnapshot => {
+                let source = self.snapshot.as_ref().map(|snapshot| snapshot.id.clone());
                 let making = self.versions.values().any(|version| version.read.state == VersionState::Creating);
                 self.rule(source.is_none() || !making, "a copy was deleted while a version was made of it");
-                Ok(Some(self.begin(write, Effect::CaptureGone, fails)))
+                Ok(Some(self.begin(write, Effect::SnapshotGone, fails)))
             }
             Action::Publish(publication) => self.publish(publication, fails),
             Action::DeleteVersion(number) => Ok(Some(self.delete_version(number, fails))),
@@ -137,26 +137,26 @@ impl World {
                 };
                 let proven = version.proven;
                 version.read.state = VersionState::Updating;
-                self.rule(proven || !self.canary, "a version was included before it was proven");
+                self.rule(proven || !self.needs_canary, "a version was included before it was proven");
                 Ok(Some(self.begin(write, Effect::Included(number.clone()), fails)))
             }
-            Action::TryOne(trial) => {
+            Action::CreateCanary(canary) => {
                 let usable = |version: &Version| version.read.state == VersionState::Succeeded;
-                if !self.versions.get(&trial.number).is_some_and(usable) {
+                if !self.versions.get(&canary.number).is_some_and(usable) {
                     return refused(ErrorClass::NotFound, "no such version");
                 }
-                if self.trial.is_some() {
+                if self.canary.is_some() {
                     return refused(ErrorClass::Precondition, "412 PreconditionFailed");
                 }
-                self.trial =
-                    Some(TrialPool { version: trial.number.clone(), up_since: None, leaving: false, failed: None });
-                Ok(Some(self.begin(write, Effect::TrialMade, fails)))
+                self.canary =
+                    Some(CanaryPool { version: canary.number.clone(), up_since: None, leaving: false, failed: None });
+                Ok(Some(self.begin(write, Effect::CanaryMade, fails)))
             }
-            Action::DeleteTrial => {
-                if let Some(trial) = &mut self.trial {
-                    trial.leaving = true;
+            Action::DeleteCanary => {
+                if let Some(canary) = &mut self.canary {
+                    canary.leaving = true;
                 }
-                Ok(Some(self.begin(write, Effect::TrialGone, fails)))
+                Ok(Some(self.begin(write, Effect::CanaryGone, fails)))
             }
         }
     }
@@ -236,16 +236,16 @@ impl World {
         }
     }
 
-    fn capture(&mut self, request: &CaptureRequest, header: &Header, fails: Option<Failure>) -> OperationHandle {
-        if self.capture.is_some() {
+    fn snapshot(&mut self, request: &SnapshotRequest, header: &Header, fails: Option<Failure>) -> OperationHandle {
+        if self.snapshot.is_some() {
             return self.begin(std::time::Duration::ZERO, Effect::Nothing, None);
         }
         let off = |power| matches!(power, PowerState::Stopped | PowerState::Deallocated);
         let at_rest = self.donor().is_some_and(|donor| off(donor.power));
         let resets = header.donor.has_first_boot || self.donor_node().is_some_and(|node| node.first_boot);
         self.rule(resets, "a disk was copied whose clones would take over the donor's node");
-        self.capture_is_good = at_rest && resets;
-        self.capture = Some(Capture {
+        self.snapshot_is_good = at_rest && resets;
+        self.snapshot = Some(Snapshot {
             name: request.name.clone(),
             id: format!("/snapshots/{}", request.name),
             source: Some(request.disk.clone()),
@@ -253,7 +253,7 @@ impl World {
             created: None,
             tags: request.tags.clone(),
         });
-        self.begin(self.pace.write, Effect::CaptureMade, fails)
+        self.begin(self.pace.write, Effect::SnapshotMade, fails)
     }
 
     fn publish(&mut self, publication: &Publication, mut fails: Option<Failure>) -> Taken {
@@ -266,7 +266,7 @@ impl World {
             self.rule(!finished, "a version was written over another one");
             return refused(ErrorClass::Precondition, "409 Conflict");
         }
-        if !self.capture.as_ref().is_some_and(|capture| capture.provisioning == Provisioning::Succeeded) {
+        if !self.snapshot.as_ref().is_some_and(|snapshot| snapshot.provisioning == Provisioning::Succeeded) {
             return refused(ErrorClass::Invalid, "the source does not exist");
         }
         self.rule(publication.excluded, "a version was published for everybody");
@@ -287,7 +287,7 @@ impl World {
             tags: publication.tags.clone(),
             created: None,
         };
-        let joins = self.capture_is_good && !self.bad_disk;
+        let joins = self.snapshot_is_good && !self.bad_disk;
         self.versions.insert(number.clone(), Version { read, joins, proven: false });
         Ok(Some(self.begin(self.pace.publish, Effect::VersionMade(number), fails)))
     }

@@ -1,7 +1,7 @@
 //! What can be read of the world.
 
 use kiln_prototype::journal::StepFailure;
-use kiln_prototype::observed::{Fact, NodeView, Observed, TrialView};
+use kiln_prototype::observed::{CanaryView, Fact, NodeView, Observed};
 use kiln_prototype::run::Header;
 use kiln_types::{ErrorClass, Instance, Provisioning, Revision, Tags, VersionState};
 
@@ -33,13 +33,13 @@ impl World {
             Fact::Versions => {
                 seen.versions = Some(self.versions.values().map(|version| version.read.clone()).collect());
             }
-            Fact::Capture => seen.capture = Some(self.capture.clone()),
+            Fact::Snapshot => seen.snapshot = Some(self.snapshot.clone()),
             Fact::Instance => seen.instance = Some(self.donor().map(|donor| instance(DONOR, donor))),
             Fact::Node => seen.node = Some(self.node(&header.donor.node)),
             Fact::Instances => {
                 seen.instances = Some(self.machines.iter().map(|(id, machine)| instance(*id, machine)).collect());
             }
-            Fact::Trial => seen.trial = Some(self.trial_view()),
+            Fact::Canary => seen.canary = Some(self.canary_view()),
         }
         Ok(())
     }
@@ -52,8 +52,8 @@ impl World {
             Fact::Saved | Fact::Node => 0,
             // The list has no word on replication, so each version that is not finished is read too.
             Fact::Versions => 1 + u32::try_from(self.unfinished()).unwrap(),
-            Fact::Trial => 1 + u32::from(self.trial.is_some()),
-            Fact::Pool | Fact::Gallery | Fact::Line | Fact::Capture | Fact::Instance | Fact::Instances => 1,
+            Fact::Canary => 1 + u32::from(self.canary.is_some()),
+            Fact::Pool | Fact::Gallery | Fact::Line | Fact::Snapshot | Fact::Instance | Fact::Instances => 1,
         }
     }
 
@@ -81,17 +81,17 @@ impl World {
         })
     }
 
-    fn trial_view(&mut self) -> Option<TrialView> {
-        let trial = self.trial.as_ref()?;
-        let joined = trial.up_since.is_some_and(|at| self.passed(at, self.pace.join));
-        let ready = joined && self.versions.get(&trial.version).is_some_and(|version| version.joins);
-        let view = TrialView {
-            leaving: trial.leaving,
-            failed: trial.failed.clone(),
+    fn canary_view(&mut self) -> Option<CanaryView> {
+        let canary = self.canary.as_ref()?;
+        let joined = canary.up_since.is_some_and(|at| self.passed(at, self.pace.join));
+        let ready = joined && self.versions.get(&canary.version).is_some_and(|version| version.joins);
+        let view = CanaryView {
+            leaving: canary.leaving,
+            failed: canary.failed.clone(),
             ready,
             why_not: "its node did not register".to_owned(),
         };
-        if ready && let Some(version) = self.versions.get_mut(&self.trial.as_ref()?.version) {
+        if ready && let Some(version) = self.versions.get_mut(&self.canary.as_ref()?.version) {
             version.proven = true;
         }
         Some(view)

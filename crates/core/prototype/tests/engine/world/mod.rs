@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kiln_types::{
-    Capture, Failure, Gallery, ImageLine, ImageSource, ImageVersion, LineName, Pool, PowerState, Protection,
-    VersionNumber,
+    DefinitionName, Failure, Gallery, ImageDefinition, ImageSource, ImageVersion, Pool, PowerState, Protection,
+    Snapshot, VersionNumber,
 };
 
 pub(crate) use others::{Birth, machine, node, node_name};
@@ -60,7 +60,7 @@ pub(crate) struct Version {
 
 /// The canary's pool.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TrialPool {
+pub(crate) struct CanaryPool {
     pub(crate) version: VersionNumber,
     pub(crate) up_since: Option<Timestamp>,
     pub(crate) leaving: bool,
@@ -72,13 +72,13 @@ pub(crate) struct TrialPool {
 pub(crate) enum Effect {
     Stopped(PowerState),
     Started(PowerState),
-    CaptureMade,
-    CaptureGone,
+    SnapshotMade,
+    SnapshotGone,
     VersionMade(VersionNumber),
     VersionGone(VersionNumber),
     Included(VersionNumber),
-    TrialMade,
-    TrialGone,
+    CanaryMade,
+    CanaryGone,
     ExtensionGone(String),
     Nothing,
 }
@@ -133,13 +133,13 @@ pub(crate) struct World {
     pub(crate) machines: BTreeMap<u32, Machine>,
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) gallery: Option<Gallery>,
-    pub(crate) line: Option<ImageLine>,
-    pub(crate) line_name: LineName,
+    pub(crate) line: Option<ImageDefinition>,
+    pub(crate) definition_name: DefinitionName,
     pub(crate) versions: BTreeMap<VersionNumber, Version>,
-    pub(crate) capture: Option<Capture>,
+    pub(crate) snapshot: Option<Snapshot>,
     /// The copy was made of a disk at rest, with what a clone needs on it.
-    pub(crate) capture_is_good: bool,
-    pub(crate) trial: Option<TrialPool>,
+    pub(crate) snapshot_is_good: bool,
+    pub(crate) canary: Option<CanaryPool>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) saved: bool,
     pub(crate) refusals: Vec<String>,
@@ -147,7 +147,7 @@ pub(crate) struct World {
     pub(crate) zones: bool,
     /// What is on the donor's disk does not boot as another machine.
     pub(crate) bad_disk: bool,
-    pub(crate) canary: bool,
+    pub(crate) needs_canary: bool,
     pub(crate) births: Vec<Birth>,
     pub(crate) additions: u32,
     /// What must never be.

@@ -29,13 +29,13 @@ impl World {
             let known = version.as_ref().and_then(|number| self.versions.get(number));
             let (proven, joined) = match known {
                 // Without a canary nobody knows before.
-                Some(version) => (version.proven || !self.canary, version.joins || !self.canary),
+                Some(version) => (version.proven || !self.needs_canary, version.joins || !self.needs_canary),
                 None => {
                     (old, old && self.bootstraps && self.pool.recipe.extensions.iter().any(Extension::is_custom_script))
                 }
             };
             let runs = match version.clone() {
-                Some(number) => ImageSource::ExactVersion(self.line_name.clone(), number),
+                Some(number) => ImageSource::ExactVersion(self.definition_name.clone(), number),
                 None => self.pool.recipe.image.clone(),
             };
             self.births.push(Birth { after, version, proven, joined });

@@ -82,12 +82,12 @@ impl World {
                     }
                 }
             }
-            Effect::CaptureMade => {
-                if let Some(capture) = &mut self.capture {
-                    capture.provisioning = if failed { Provisioning::Failed } else { Provisioning::Succeeded };
+            Effect::SnapshotMade => {
+                if let Some(snapshot) = &mut self.snapshot {
+                    snapshot.provisioning = if failed { Provisioning::Failed } else { Provisioning::Succeeded };
                 }
             }
-            Effect::CaptureGone if !failed => self.capture = None,
+            Effect::SnapshotGone if !failed => self.snapshot = None,
             Effect::VersionMade(number) => {
                 if let Some(version) = self.versions.get_mut(&number) {
                     version.read.state = if failed { VersionState::Failed } else { VersionState::Succeeded };
@@ -113,24 +113,24 @@ impl World {
                     }
                 }
             }
-            Effect::TrialMade => {
-                if let Some(trial) = &mut self.trial {
+            Effect::CanaryMade => {
+                if let Some(canary) = &mut self.canary {
                     if failed {
-                        trial.failed = Some("AllocationFailed".to_owned());
+                        canary.failed = Some("AllocationFailed".to_owned());
                     } else {
-                        trial.up_since = Some(now);
+                        canary.up_since = Some(now);
                     }
                 }
             }
-            Effect::TrialGone => match &mut self.trial {
-                Some(trial) if failed => trial.leaving = false,
-                _ => self.trial = None,
+            Effect::CanaryGone => match &mut self.canary {
+                Some(canary) if failed => canary.leaving = false,
+                _ => self.canary = None,
             },
             Effect::ExtensionGone(name) if !failed => {
                 self.pool.recipe.extensions.retain(|extension| extension.name != name);
                 self.touch();
             }
-            Effect::CaptureGone | Effect::ExtensionGone(_) | Effect::Nothing => {}
+            Effect::SnapshotGone | Effect::ExtensionGone(_) | Effect::Nothing => {}
         }
     }
 
@@ -145,6 +145,6 @@ impl World {
 fn is_a_write(effect: &Effect) -> bool {
     matches!(
         effect,
-        Effect::CaptureMade | Effect::VersionMade(_) | Effect::Included(_) | Effect::TrialMade | Effect::Nothing
+        Effect::SnapshotMade | Effect::VersionMade(_) | Effect::Included(_) | Effect::CanaryMade | Effect::Nothing
     )
 }

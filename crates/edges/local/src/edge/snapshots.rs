@@ -1,19 +1,19 @@
 //! Copies of disks.
 
-use kiln_types::{Capture, CaptureName, CaptureRequest, Provisioning};
+use kiln_types::{Provisioning, Snapshot, SnapshotName, SnapshotRequest};
 
 use super::{Local, Shelf};
 use crate::error::Error;
 use crate::ids;
 use crate::layers::{Chain, LayerId, MOST_LAYERS};
 use crate::power::Power;
-use crate::records::{CaptureRecord, MachineRecord};
+use crate::records::{MachineRecord, SnapshotRecord};
 use crate::store::Held;
 
 impl Shelf {
     /// Whether a copy is there already. One of another disk is in the way.
-    fn is_captured(held: &Held<'_>, request: &CaptureRequest) -> Result<bool, Error> {
-        match held.find::<CaptureRecord>(request.name.as_str())? {
+    fn is_captured(held: &Held<'_>, request: &SnapshotRequest) -> Result<bool, Error> {
+        match held.find::<SnapshotRecord>(request.name.as_str())? {
             None => Ok(false),
             Some(found) if found.source == request.disk => Ok(true),
             Some(found) => {
@@ -37,7 +37,7 @@ impl Shelf {
     }
 
     /// The machine is off, and nobody else can switch it on.
-    fn capture(&self, request: &CaptureRequest) -> Result<(), Error> {
+    fn snapshot(&self, request: &SnapshotRequest) -> Result<(), Error> {
         let key = ids::disk(&request.disk)?;
         let held = self.store.hold()?;
         if Self::is_captured(&held, request)? {
@@ -67,7 +67,7 @@ impl Shelf {
             machine.disk = disk;
             held.put(&machine)?;
         }
-        held.put(&CaptureRecord {
+        held.put(&SnapshotRecord {
             name: request.name.clone(),
             source: request.disk.clone(),
             kind: machine.kind,
@@ -79,7 +79,7 @@ impl Shelf {
 }
 
 impl<P: Power> Local<P> {
-    pub(super) async fn take_capture(&self, request: &CaptureRequest) -> Result<(), Error> {
+    pub(super) async fn take_snapshot(&self, request: &SnapshotRequest) -> Result<(), Error> {
         let key = ids::disk(&request.disk)?;
         let _alone = self.alone(&key).await?;
         let wanted = request.clone();
@@ -90,26 +90,26 @@ impl<P: Power> Local<P> {
             return Err(Error::Running { machine: key });
         }
         let request = request.clone();
-        self.shelf(move |shelf| shelf.capture(&request)).await?;
+        self.shelf(move |shelf| shelf.snapshot(&request)).await?;
         // What was joined is needed by others at most.
         self.swept(|_, _| Ok(())).await
     }
 
-    pub(super) async fn look_for_capture(&self, name: &CaptureName) -> Result<Option<Capture>, Error> {
+    pub(super) async fn look_for_snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, Error> {
         let name = name.clone();
-        let found = self.held(move |_, held| held.find::<CaptureRecord>(name.as_str())).await?;
-        Ok(found.map(|capture| Capture {
-            id: ids::of_capture(&capture.name),
-            name: capture.name,
-            source: Some(capture.source),
+        let found = self.held(move |_, held| held.find::<SnapshotRecord>(name.as_str())).await?;
+        Ok(found.map(|snapshot| Snapshot {
+            id: ids::of_snapshot(&snapshot.name),
+            name: snapshot.name,
+            source: Some(snapshot.source),
             provisioning: Provisioning::Succeeded,
-            created: Some(capture.created),
-            tags: capture.tags,
+            created: Some(snapshot.created),
+            tags: snapshot.tags,
         }))
     }
 
-    pub(super) async fn drop_capture(&self, name: &CaptureName) -> Result<(), Error> {
+    pub(super) async fn delete_snapshot(&self, name: &SnapshotName) -> Result<(), Error> {
         let name = name.clone();
-        self.swept(move |_, held| held.remove::<CaptureRecord>(name.as_str())).await
+        self.swept(move |_, held| held.remove::<SnapshotRecord>(name.as_str())).await
     }
 }

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use kiln_types::{
-    Architecture, Generation, ImageLine, ImageSource, LineIdentity, LineName, OsDisk, Plan, Pool, SecurityType, Tags,
+    Architecture, DefinitionIdentity, DefinitionName, Generation, ImageDefinition, ImageSource, OsDisk, Plan, Pool,
+    SecurityType, Tags,
 };
 use serde::Serialize;
 
-use crate::latest::same_line;
+use crate::latest::same_definition;
 
 /// Characters of an image definition's name.
 pub(super) const MOST_NAME: usize = 80;
@@ -70,7 +71,7 @@ pub enum Misfit {
 }
 
 /// What of a line does not fit. The plan is a matter of its own.
-pub fn misfits(line: &ImageLine, wanted: &Wanted) -> Vec<Misfit> {
+pub fn misfits(line: &ImageDefinition, wanted: &Wanted) -> Vec<Misfit> {
     let security = match &line.security_type {
         // `TrustedLaunchSupported` and its kin promise an image without a guest state, which a snapshot of a VM has.
         SecurityType::Other(word) => Some(Misfit::TakesNoSnapshot(word.clone())),
@@ -83,52 +84,58 @@ pub fn misfits(line: &ImageLine, wanted: &Wanted) -> Vec<Misfit> {
 
 /// Where a fitting line can be: under the pool's own name, or under one that says what it is. The second follows from what is wanted, so
 /// that later runs find it without asking for a list.
-pub fn line_names(base: &LineName, wanted: &Wanted) -> [LineName; 2] {
-    let second = LineName { definition: format!("{}{}", base.definition, wanted.suffix()), ..base.clone() };
+pub fn definition_names(base: &DefinitionName, wanted: &Wanted) -> [DefinitionName; 2] {
+    let second = DefinitionName { definition: format!("{}{}", base.definition, wanted.suffix()), ..base.clone() };
     [base.clone(), second]
 }
 
 /// The line that a run uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LineChoice<'a> {
+pub enum DefinitionChoice<'a> {
     /// This one.
-    Use(&'a ImageLine),
+    Use(&'a ImageDefinition),
     /// One that is to be made under this name.
-    Create(LineName),
+    Create(DefinitionName),
     /// None: both names are taken by lines that do not fit.
-    Taken(Vec<(LineName, Vec<Misfit>)>),
+    Taken(Vec<(DefinitionName, Vec<Misfit>)>),
 }
 
-/// Chooses among the lines that exist under [`line_names`]: the one that the recipe names already, else the first that fits, else a new one.
-pub fn choose_line<'a>(
-    base: &LineName,
+/// Chooses among the lines that exist under [`definition_names`]: the one that the recipe names already, else the first that fits, else a new one.
+pub fn choose_definition<'a>(
+    base: &DefinitionName,
     wanted: &Wanted,
-    found: &'a [ImageLine],
+    found: &'a [ImageDefinition],
     recipe: &ImageSource,
-) -> LineChoice<'a> {
-    let names = line_names(base, wanted);
-    let existing = |name: &LineName| found.iter().find(|line| same_line(&line.name, name));
+) -> DefinitionChoice<'a> {
+    let names = definition_names(base, wanted);
+    let existing = |name: &DefinitionName| found.iter().find(|line| same_definition(&line.name, name));
     let in_recipe = match recipe {
         ImageSource::Definition(line) | ImageSource::ExactVersion(line, _) => existing(line),
         _ => None,
     };
-    let fits = |line: &&ImageLine| misfits(line, wanted).is_empty();
+    let fits = |line: &&ImageDefinition| misfits(line, wanted).is_empty();
     if let Some(line) = in_recipe.into_iter().chain(names.iter().filter_map(existing)).find(fits) {
-        return LineChoice::Use(line);
+        return DefinitionChoice::Use(line);
     }
     match names.iter().find(|name| existing(name).is_none()) {
-        Some(free) => LineChoice::Create(free.clone()),
-        None => LineChoice::Taken(
+        Some(free) => DefinitionChoice::Create(free.clone()),
+        None => DefinitionChoice::Taken(
             names.iter().filter_map(existing).map(|line| (line.name.clone(), misfits(line, wanted))).collect(),
         ),
     }
 }
 
 /// A line to be made. Publisher, offer and sku are unique in a gallery, so a second line of a pool has another sku.
-pub fn new_line(base: &LineName, name: LineName, wanted: Wanted, location: &str, identity: LineIdentity) -> ImageLine {
+pub fn new_definition(
+    base: &DefinitionName,
+    name: DefinitionName,
+    wanted: Wanted,
+    location: &str,
+    identity: DefinitionIdentity,
+) -> ImageDefinition {
     let suffix = name.definition.strip_prefix(&base.definition).unwrap_or_default();
-    let identity = LineIdentity { sku: format!("{}{suffix}", identity.sku), ..identity };
-    ImageLine {
+    let identity = DefinitionIdentity { sku: format!("{}{suffix}", identity.sku), ..identity };
+    ImageDefinition {
         name,
         location: location.to_owned(),
         generation: wanted.generation,
@@ -154,7 +161,7 @@ impl fmt::Display for Misfit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{GROUP, disk, line, line_name, marketplace, pool};
+    use crate::sample::{GROUP, definition_name, disk, line, marketplace, pool};
 
     fn wanted() -> Wanted {
         Wanted::of(&disk(), &pool())
@@ -168,22 +175,25 @@ mod tests {
     fn a_line_like_the_disk_serves() {
         assert_eq!(misfits(&line(), &wanted()), []);
         let lines = [line()];
-        assert_eq!(choose_line(&line_name(), &wanted(), &lines, &marketplace()), LineChoice::Use(&lines[0]));
+        assert_eq!(
+            choose_definition(&definition_name(), &wanted(), &lines, &marketplace()),
+            DefinitionChoice::Use(&lines[0])
+        );
     }
 
     #[test]
     fn each_thing_that_cannot_change_later_can_misfit() {
-        assert_eq!(misfits(&ImageLine { generation: Generation::V2, ..line() }, &wanted()), [Misfit::Generation]);
-        let arm = ImageLine { architecture: Architecture::Arm64, ..line() };
+        assert_eq!(misfits(&ImageDefinition { generation: Generation::V2, ..line() }, &wanted()), [Misfit::Generation]);
+        let arm = ImageDefinition { architecture: Architecture::Arm64, ..line() };
         assert_eq!(misfits(&arm, &wanted()), [Misfit::Architecture]);
-        let trusted = ImageLine { security_type: SecurityType::TrustedLaunch, ..line() };
+        let trusted = ImageDefinition { security_type: SecurityType::TrustedLaunch, ..line() };
         assert_eq!(misfits(&trusted, &wanted()), [Misfit::SecurityType]);
     }
 
     #[test]
     fn a_line_that_merely_supports_trusted_launch_takes_no_snapshot() {
         let supported = SecurityType::Other("TrustedLaunchSupported".into());
-        let line = ImageLine { security_type: supported.clone(), generation: Generation::V2, ..line() };
+        let line = ImageDefinition { security_type: supported.clone(), generation: Generation::V2, ..line() };
         let wanted = Wanted { security_type: supported, generation: Generation::V2, ..wanted() };
         assert_eq!(misfits(&line, &wanted), [Misfit::TakesNoSnapshot("TrustedLaunchSupported".into())]);
     }
@@ -191,40 +201,53 @@ mod tests {
     #[test]
     fn a_line_that_cannot_serve_gets_a_sister_that_later_runs_find() {
         let old = [line()];
-        let name = format!("{}-v2-trustedlaunch", line_name().definition);
-        let LineChoice::Create(created) = choose_line(&line_name(), &trusted(), &old, &marketplace()) else {
+        let name = format!("{}-v2-trustedlaunch", definition_name().definition);
+        let DefinitionChoice::Create(created) = choose_definition(&definition_name(), &trusted(), &old, &marketplace())
+        else {
             panic!("the old line does not fit");
         };
         assert_eq!(created.definition, name);
-        let identity = crate::names::line_identity(GROUP, &pool().name);
-        let new = new_line(&line_name(), created, trusted(), "westus2", identity);
+        let identity = crate::names::definition_identity(GROUP, &pool().name);
+        let new = new_definition(&definition_name(), created, trusted(), "westus2", identity);
         assert_eq!(new.identity.sku, "k8s-agentpool1-26100436-vmss-v2-trustedlaunch");
         let both = [line(), new];
-        assert_eq!(choose_line(&line_name(), &trusted(), &both, &marketplace()), LineChoice::Use(&both[1]));
+        assert_eq!(
+            choose_definition(&definition_name(), &trusted(), &both, &marketplace()),
+            DefinitionChoice::Use(&both[1])
+        );
     }
 
     #[test]
     fn the_first_line_of_a_pool_has_kaminos_name_whatever_it_is() {
-        assert_eq!(choose_line(&line_name(), &trusted(), &[], &marketplace()), LineChoice::Create(line_name()));
-        let identity = crate::names::line_identity(GROUP, &pool().name);
-        assert_eq!(new_line(&line_name(), line_name(), trusted(), "westus2", identity.clone()).identity, identity);
+        assert_eq!(
+            choose_definition(&definition_name(), &trusted(), &[], &marketplace()),
+            DefinitionChoice::Create(definition_name())
+        );
+        let identity = crate::names::definition_identity(GROUP, &pool().name);
+        assert_eq!(
+            new_definition(&definition_name(), definition_name(), trusted(), "westus2", identity.clone()).identity,
+            identity
+        );
     }
 
     #[test]
     fn of_two_that_fit_the_one_in_the_recipe_is_used() {
-        let [_, second] = line_names(&line_name(), &wanted());
-        let both = [line(), ImageLine { name: second.clone(), ..line() }];
-        let used = choose_line(&line_name(), &wanted(), &both, &ImageSource::Definition(second));
-        assert_eq!(used, LineChoice::Use(&both[1]));
-        assert_eq!(choose_line(&line_name(), &wanted(), &both, &marketplace()), LineChoice::Use(&both[0]));
+        let [_, second] = definition_names(&definition_name(), &wanted());
+        let both = [line(), ImageDefinition { name: second.clone(), ..line() }];
+        let used = choose_definition(&definition_name(), &wanted(), &both, &ImageSource::Definition(second));
+        assert_eq!(used, DefinitionChoice::Use(&both[1]));
+        assert_eq!(
+            choose_definition(&definition_name(), &wanted(), &both, &marketplace()),
+            DefinitionChoice::Use(&both[0])
+        );
     }
 
     #[test]
     fn when_both_names_are_taken_there_is_none() {
-        let [_, second] = line_names(&line_name(), &trusted());
-        let both = [line(), ImageLine { name: second, ..line() }];
+        let [_, second] = definition_names(&definition_name(), &trusted());
+        let both = [line(), ImageDefinition { name: second, ..line() }];
         assert!(
-            matches!(choose_line(&line_name(), &trusted(), &both, &marketplace()), LineChoice::Taken(all) if all.len() == 2)
+            matches!(choose_definition(&definition_name(), &trusted(), &both, &marketplace()), DefinitionChoice::Taken(all) if all.len() == 2)
         );
     }
 }

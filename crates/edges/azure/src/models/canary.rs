@@ -1,10 +1,10 @@
-//! The scale set of a trial: made from what can be read of a pool's model.
+//! The scale set of a canary: made from what can be read of a pool's model.
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kiln_types::{Extension, NO_OP_CUSTOM_DATA, TRIAL_TAG, Tags, Trial};
+use kiln_types::{CANARY_TAG, Canary, Extension, NO_OP_CUSTOM_DATA, Tags};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use super::extension::ExtensionPut;
 use super::image_reference::ImageReference;
 use super::{Reference, or_default};
 
-/// What a trial takes over from a pool, and nothing else: no load balancer, no public address, no spare capacity, no policy that acts by itself.
+/// What a canary takes over from a pool, and nothing else: no load balancer, no public address, no spare capacity, no policy that acts by itself.
 #[derive(Deserialize)]
 pub(crate) struct Template {
     location: String,
@@ -129,7 +129,7 @@ struct AddressProperties {
 
 /// The only scale set that is ever put. Its call carries `If-None-Match: *`.
 #[derive(Serialize)]
-pub(crate) struct TrialPut {
+pub(crate) struct CanaryPut {
     location: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     zones: Vec<String>,
@@ -186,10 +186,10 @@ struct PutExtensions {
     extensions: Vec<ExtensionPut>,
 }
 
-impl TrialPut {
-    pub(crate) fn of(trial: &Trial, image: ImageReference, template: Template, extensions: &[Extension]) -> Self {
-        let mut tags = trial.tags.clone();
-        tags.insert(TRIAL_TAG.to_owned(), trial.pool.as_str().to_owned());
+impl CanaryPut {
+    pub(crate) fn of(canary: &Canary, image: ImageReference, template: Template, extensions: &[Extension]) -> Self {
+        let mut tags = canary.tags.clone();
+        tags.insert(CANARY_TAG.to_owned(), canary.pool.as_str().to_owned());
         let Properties { single_placement_group, platform_fault_domain_count, virtual_machine_profile: profile } =
             template.properties;
         let copied: Vec<ExtensionPut> =
@@ -210,7 +210,7 @@ impl TrialPut {
                 virtual_machine_profile: PutProfile {
                     os_profile: OsProfile {
                         // The pool's own prefix would give the canary the name of the pool's first node, and so its Node object.
-                        computer_name_prefix: trial.name.to_string(),
+                        computer_name_prefix: canary.name.to_string(),
                         custom_data: STANDARD.encode(NO_OP_CUSTOM_DATA),
                         ..profile.os_profile
                     },
@@ -284,10 +284,10 @@ mod tests {
             }
         }))
         .unwrap();
-        let trial = Trial {
-            name: kiln_types::TrialName::of_run("r1").unwrap(),
+        let canary = Canary {
+            name: kiln_types::CanaryName::of_run("r1").unwrap(),
             pool: "pool".parse().unwrap(),
-            line: kiln_types::LineName { gallery: "g".parse().unwrap(), definition: "d".into() },
+            line: kiln_types::DefinitionName { gallery: "g".parse().unwrap(), definition: "d".into() },
             number: "2026.11.15".parse().unwrap(),
             tags: Tags::from([("kiln-run".to_owned(), "r1".to_owned())]),
         };
@@ -296,18 +296,21 @@ mod tests {
             extension("vault", "Microsoft.Azure.KeyVault", "KeyVaultForLinux", true),
             extension("health", "Microsoft.ManagedServices", "ApplicationHealthLinux", false),
         ];
-        serde_json::to_value(TrialPut::of(&trial, ImageReference::by_id("/exact"), template, &extensions)).unwrap()
+        serde_json::to_value(CanaryPut::of(&canary, ImageReference::by_id("/exact"), template, &extensions)).unwrap()
     }
 
     #[test]
-    fn a_trial_is_one_instance_of_the_exact_version_with_nothing_that_carries_traffic() {
+    fn a_canary_is_one_instance_of_the_exact_version_with_nothing_that_carries_traffic() {
         let put = put();
         assert_eq!(put["sku"]["capacity"], 1);
-        assert_eq!(put["tags"], json!({"kiln-run": "r1", "kiln-trial-of": "pool"}));
+        assert_eq!(put["tags"], json!({"kiln-run": "r1", "kiln-canary-of": "pool"}));
         let profile = &put["properties"]["virtualMachineProfile"];
         assert_eq!(profile["storageProfile"]["imageReference"], json!({"id": "/exact"}));
         assert_eq!(profile["osProfile"]["customData"], "I2Nsb3VkLWNvbmZpZwo=");
-        assert_eq!(profile["osProfile"]["computerNamePrefix"], "kiln-try-r1", "else its node has a name of the pool's");
+        assert_eq!(
+            profile["osProfile"]["computerNamePrefix"], "kiln-canary-r1",
+            "else its node has a name of the pool's"
+        );
         let text = put.to_string();
         for absent in [
             "/lb",
@@ -324,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_keeps_what_a_node_needs_to_boot_and_to_reach_its_cluster() {
+    fn a_canary_keeps_what_a_node_needs_to_boot_and_to_reach_its_cluster() {
         let put = put();
         let profile = &put["properties"]["virtualMachineProfile"];
         assert_eq!(profile["storageProfile"]["dataDisks"][0]["diskSizeGB"], 64, "fstab may name it");
@@ -339,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_runs_no_script_and_no_extension_whose_settings_cannot_be_read() {
+    fn a_canary_runs_no_script_and_no_extension_whose_settings_cannot_be_read() {
         let put = put();
         let extensions =
             put["properties"]["virtualMachineProfile"]["extensionProfile"]["extensions"].as_array().unwrap();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::image::{Architecture, Generation, SecurityType};
-use crate::name::CaptureName;
+use crate::name::SnapshotName;
 use crate::pool::{Provisioning, Tags};
 
 /// What an OS disk says of the machine that can boot it.
@@ -23,9 +23,9 @@ pub struct OsDisk {
 
 /// A copy to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CaptureRequest {
+pub struct SnapshotRequest {
     /// Its name.
-    pub name: CaptureName,
+    pub name: SnapshotName,
     /// The region of the disk.
     pub location: String,
     /// The resource id of the disk.
@@ -36,9 +36,9 @@ pub struct CaptureRequest {
 
 /// A copy as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Capture {
+pub struct Snapshot {
     /// Its name.
-    pub name: CaptureName,
+    pub name: SnapshotName,
     /// Its resource id.
     pub id: String,
     /// The disk that it was made of.
