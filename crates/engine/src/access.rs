@@ -14,9 +14,7 @@ use crate::{Context, Error};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Side {
-    /// The cloud.
     Azure,
-    /// The cluster.
     Kubernetes,
 }
 

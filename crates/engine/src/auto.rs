@@ -37,7 +37,6 @@ pub struct AutoRequest {
 /// What became of a pool.
 #[derive(Debug)]
 pub struct PoolReport {
-    /// The pool.
     pub pool: PoolName,
     /// The choice of a donor, with a reason for every node; none where a run was open and was gone on with.
     pub choice: Option<Choice>,

@@ -25,7 +25,6 @@ pub struct BackRequest {
     pub delete: bool,
     /// The day from which automatic runs go on.
     pub after: Option<Date>,
-    /// Why.
     pub reason: Option<String>,
     /// Only say what would be done.
     pub dry_run: bool,
@@ -35,7 +34,6 @@ pub struct BackRequest {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackReport {
-    /// The pool.
     pub pool: PoolName,
     /// Whether it was done.
     pub done: bool,

@@ -20,9 +20,7 @@ pub type Ids = Arc<dyn Fn() -> RunId + Send + Sync>;
 
 /// Everything that an operation works with. A copy is cheap and works with the same things.
 pub struct Context<F> {
-    /// The cloud.
     pub factory: Arc<F>,
-    /// The cluster.
     pub cluster: Cluster,
     /// Reads the inside of nodes, and puts the first-boot unit on them.
     pub inside: Arc<dyn Inside>,

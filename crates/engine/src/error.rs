@@ -26,37 +26,23 @@ pub enum Error {
     #[error(
         "pool {pool} is being worked on by `{by}`: wait for it; if it is dead, its lease ends by itself within a minute"
     )]
-    Busy {
-        /// The pool.
-        pool: PoolName,
-        /// Who.
-        by: String,
-    },
+    Busy { pool: PoolName, by: String },
     /// The run cannot be gone on with here.
     #[error("the run of pool {pool} stopped: {source}; `kiln prototype resume` goes on with it")]
-    Interrupted {
-        /// The pool.
-        pool: PoolName,
-        /// Why.
-        source: kiln_kubernetes::Error,
-    },
+    Interrupted { pool: PoolName, source: kiln_kubernetes::Error },
     /// No run is open.
     #[error("pool {0} has no open run to resume; `kiln prototype history` shows its runs")]
     NothingOpen(PoolName),
     /// The node is none of a pool.
     #[error("node `{node}` is no instance of a scale set")]
     NotOfAPool {
-        /// The node.
         node: NodeName,
         /// Why its name tells nothing either.
         source: BadNodeName,
     },
     /// The donor's machine, disk or inside could not be read.
     #[error("not enough of node `{node}` could be read to begin a run on it")]
-    Unread {
-        /// The node.
-        node: NodeName,
-    },
+    Unread { node: NodeName },
     /// The journal names a donor that is no node.
     #[error("the journal names a donor that is no node: {0}")]
     BadNode(#[source] BadName),

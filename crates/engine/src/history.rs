@@ -17,7 +17,6 @@ use crate::side::SideError;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolHistory {
-    /// The pool.
     pub pool: PoolName,
     /// Its runs, the newest first.
     pub runs: Vec<RunSummary>,
@@ -27,15 +26,12 @@ pub struct PoolHistory {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSummary {
-    /// Its name.
     pub run: RunId,
     /// The version that it made, or was to make.
     pub version: VersionNumber,
-    /// The donor.
     pub donor: String,
     /// Who started it.
     pub who: String,
-    /// When.
     pub started: Timestamp,
     /// When something happened last.
     pub last: Timestamp,
@@ -51,7 +47,6 @@ pub struct RunSummary {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepSummary {
-    /// The step.
     pub step: Step,
     /// How often it was begun; never, where it was found done.
     pub attempts: u32,

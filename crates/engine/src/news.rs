@@ -13,11 +13,9 @@ use kiln_types::PoolName;
 /// Something that happened in an operation on a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct News {
-    /// The pool.
     pub pool: PoolName,
     /// The run, once it has a name.
     pub run: Option<RunId>,
-    /// What happened.
     pub what: Happening,
 }
 
@@ -32,16 +30,12 @@ pub enum Happening {
     Looking(Vec<Fact>),
     /// A step's act comes next: it is written down, and not done.
     Starting {
-        /// The step.
         step: Step,
         /// What the run holds by then, the last taken first.
         held: Vec<Held>,
     },
     /// A step's act was done, or taken up, and this is not written down.
-    Acted {
-        /// The step.
-        step: Step,
-    },
+    Acted { step: Step },
     /// This is written down.
     Recorded(Event),
     /// Nothing is to be done for a while.

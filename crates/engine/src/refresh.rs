@@ -59,7 +59,6 @@ pub struct RefreshRequest {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefreshReport {
-    /// The pool.
     pub pool: PoolName,
     /// What new nodes get.
     pub target: VersionNumber,

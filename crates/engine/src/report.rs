@@ -12,9 +12,7 @@ use kiln_types::{PoolName, VersionNumber};
 /// What became of an operation on a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The pool.
     pub pool: PoolName,
-    /// The donor.
     pub node: NodeName,
     /// The run; none when it must not begin.
     pub run: Option<RunId>,
@@ -28,24 +26,11 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// New nodes are made from this version.
-    Completed {
-        /// The version.
-        version: VersionNumber,
-    },
+    Completed { version: VersionNumber },
     /// Everything is given back. New nodes are made as before, or from the new version where the step comes after `include`.
-    Failed {
-        /// The step.
-        step: Step,
-        /// Why.
-        failure: StepFailure,
-    },
+    Failed { step: Step, failure: StepFailure },
     /// The canary did not join. The version stays excluded, and the line names it as bad.
-    Condemned {
-        /// The version.
-        version: VersionNumber,
-        /// Why.
-        reason: String,
-    },
+    Condemned { version: VersionNumber, reason: String },
     /// It must not begin. Nothing was touched.
     Refused(Vec<String>),
     /// A person has to help, then the run is resumed.

@@ -27,7 +27,6 @@ pub struct Wish {
 /// A run on one donor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The donor.
     pub node: NodeName,
     /// What is asked.
     pub wish: Wish,

@@ -25,7 +25,6 @@ pub enum SideError {
     /// A pool that is none.
     #[error("there is no scale set `{asked}`; there are {existing}")]
     NoSuchPool {
-        /// The pool.
         asked: PoolName,
         /// Those that exist.
         existing: String,
@@ -33,7 +32,6 @@ pub enum SideError {
     /// More than one pool, or none.
     #[error("there are {count} scale sets ({existing}): say which one by `--target-vmss`")]
     WhichPool {
-        /// How many.
         count: usize,
         /// Those that exist.
         existing: String,
@@ -41,7 +39,6 @@ pub enum SideError {
     /// The pool has no image line.
     #[error("`{pool}` has no versions yet: image definition `{line}` does not exist")]
     NoLine {
-        /// The pool.
         pool: PoolName,
         /// Where the line would be.
         line: String,
@@ -55,9 +52,7 @@ pub enum SideError {
     /// What is in a version was not kept.
     #[error("what is in version {version} of `{pool}` is not known: {why}")]
     NoFacts {
-        /// The pool.
         pool: PoolName,
-        /// The version.
         version: VersionNumber,
         /// Why not.
         why: String,
@@ -93,7 +88,6 @@ impl From<kiln_kubernetes::Error> for SideError {
 /// A pool with everything that its image line is judged by.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// The pool.
     pub pool: Pool,
     /// Where its line is, or would be.
     pub definition_name: DefinitionName,
@@ -101,7 +95,6 @@ pub struct Reading {
     pub line: Option<ImageDefinition>,
     /// Its versions, lowest number first.
     pub versions: Vec<ImageVersion>,
-    /// The pool's instances.
     pub instances: Vec<Instance>,
 }
 

@@ -38,7 +38,6 @@ pub struct PoolStatus {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenRun {
-    /// Its name.
     pub run: String,
     /// The step that is at hand.
     pub step: Option<String>,

@@ -14,7 +14,6 @@ pub const BOUNDARY: &str = "==kiln=custom=data=boundary==";
 pub struct Part {
     /// Its content type: `text/cloud-boothook`, `text/cloud-config`, `text/x-shellscript`.
     pub content_type: &'static str,
-    /// Its text.
     pub body: Secret,
 }
 

@@ -34,7 +34,6 @@ impl Layout {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one line of the file")]
 pub struct Containerd {
-    /// The layout.
     pub layout: Layout,
     /// How ready the kernel is to kill containerd.
     pub oom_score: i32,

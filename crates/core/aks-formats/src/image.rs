@@ -22,11 +22,9 @@ pub enum Gallery {
     Community(String),
     /// In a subscription.
     Shared {
-        /// The subscription.
         subscription: String,
         /// The resource group.
         resource_group: String,
-        /// The gallery.
         gallery: String,
     },
 }
@@ -36,9 +34,7 @@ pub enum Gallery {
 pub struct ImageId {
     /// Where it is.
     pub gallery: Gallery,
-    /// The definition.
     pub definition: String,
-    /// The version.
     pub version: String,
 }
 

@@ -9,13 +9,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SubnetId {
-    /// The subscription.
     pub subscription: String,
     /// The resource group of the network.
     pub resource_group: String,
-    /// The network.
     pub network: String,
-    /// The subnet.
     pub subnet: String,
 }
 

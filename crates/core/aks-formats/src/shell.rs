@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the value of {name} holds a NUL byte, which no environment variable can")]
 pub struct NulByte {
-    /// The variable.
     pub name: String,
 }
 

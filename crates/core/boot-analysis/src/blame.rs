@@ -11,7 +11,6 @@ use crate::time::NotFinished;
 /// A unit that took time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blamed {
-    /// The unit.
     pub unit: UnitName,
     /// How long it took to start.
     pub time: Usec,

@@ -33,7 +33,6 @@ pub enum What {
 pub struct BadLimit {
     /// From 1.
     pub line: usize,
-    /// The line.
     pub text: String,
 }
 
@@ -41,7 +40,6 @@ pub struct BadLimit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Judged {
-    /// The limit.
     #[serde(flatten)]
     pub limit: Limit,
     /// What it took; none when the boot does not say, which keeps no budget.

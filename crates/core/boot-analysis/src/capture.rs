@@ -24,7 +24,6 @@ pub enum BadCapture {
     BadTime {
         /// The line, from 1.
         line: usize,
-        /// The property.
         key: &'static str,
         /// Its value, cut short.
         value: String,

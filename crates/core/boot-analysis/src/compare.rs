@@ -12,7 +12,6 @@ use crate::span::Usec;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// The unit.
     pub unit: UnitName,
     /// Its hop in the first.
     pub first: Option<Hop>,
@@ -26,7 +25,6 @@ pub struct Row {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
-    /// The unit.
     pub unit: UnitName,
     /// When it began in the first, without the pause of a machine that was made ahead.
     pub first: Usec,

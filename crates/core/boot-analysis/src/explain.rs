@@ -28,7 +28,6 @@ const FATES: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hop {
-    /// The unit.
     pub unit: UnitName,
     /// When it began, from PID 1.
     pub began: Usec,
@@ -85,7 +84,6 @@ pub enum Fact {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The unit.
     pub unit: UnitName,
     /// When it began, from PID 1.
     pub began: Usec,
@@ -111,7 +109,6 @@ pub enum NotExplained {
     /// It was not started.
     #[error("`{unit}` was not started in this boot{why}")]
     NotStarted {
-        /// The unit.
         unit: String,
         /// What is recorded of the reason.
         why: String,

@@ -22,7 +22,6 @@ pub type Pulls = BTreeSet<(String, String)>;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// The file.
     pub path: String,
     /// The line, from 1.
     pub line: usize,

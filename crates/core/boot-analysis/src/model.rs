@@ -164,7 +164,6 @@ pub type Units = BTreeMap<UnitName, Unit>;
 pub struct Boot {
     /// What the manager recorded.
     pub manager: Manager,
-    /// Its units.
     pub units: Units,
     /// Other names of units, `default.target`.
     pub aliases: BTreeMap<UnitName, UnitName>,

@@ -15,7 +15,6 @@ pub struct Usec(pub u64);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{input}` is no span of time: write `270ms`, `16.639s`, `16min 40.410s`")]
 pub struct BadSpan {
-    /// The text.
     pub input: String,
 }
 

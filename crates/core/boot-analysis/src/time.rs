@@ -53,7 +53,6 @@ fn is_container(manager: &Manager) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Phases {
-    /// The firmware.
     pub firmware: Option<Usec>,
     /// The boot loader.
     pub loader: Option<Usec>,

@@ -28,13 +28,11 @@ pub enum Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhatIf {
-    /// The unit.
     pub unit: UnitName,
     /// When it started, from PID 1.
     pub started: Usec,
     /// When it would have.
     pub would_start: Usec,
-    /// The difference.
     pub saves: Usec,
 }
 

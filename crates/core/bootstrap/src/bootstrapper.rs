@@ -31,21 +31,17 @@ pub enum RenderError {
         Pointed(place)
     )]
     Secret {
-        /// The field.
         field: String,
         /// Where it stands.
         place: Place,
-        /// The target.
         target: &'static str,
     },
     /// The target has no place for what was asked for, and must not lose it without a word.
     #[error("{}: {target} has no place for `{field}`", Pointed(place))]
     NotCarried {
-        /// The field.
         field: &'static str,
         /// Where it stands.
         place: Place,
-        /// The target.
         target: &'static str,
     },
     /// A kernel setting that the target has no field for.
@@ -54,7 +50,6 @@ pub enum RenderError {
     /// The target cannot be made of this.
     #[error("{target} is not made of {from}: {instead}")]
     Target {
-        /// The target.
         target: &'static str,
         /// What there is.
         from: &'static str,
@@ -63,16 +58,10 @@ pub enum RenderError {
     },
     /// A proxy that is no URL. It may be a secret in the wrong place.
     #[error("{field}: a proxy is a URL, `http://proxy.example:3128`")]
-    Proxy {
-        /// The field.
-        field: &'static str,
-    },
+    Proxy { field: &'static str },
     /// A value that is no base64 of a text.
     #[error("{field}: base64 of PEM is needed")]
-    Certificate {
-        /// The field.
-        field: &'static str,
-    },
+    Certificate { field: &'static str },
 }
 
 /// Turns inputs into what a machine reads at its first boot.

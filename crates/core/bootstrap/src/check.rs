@@ -14,7 +14,6 @@ use crate::resolve::Resolved;
 /// A value that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The field.
     pub field: &'static str,
     /// Where its value stands.
     pub place: Place,

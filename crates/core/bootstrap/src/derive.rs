@@ -23,9 +23,7 @@ pub enum DeriveError {
     /// A word that the field does not know.
     #[error("{field}: `{word}` is none of {known}")]
     Word {
-        /// The field.
         field: &'static str,
-        /// The word.
         word: String,
         /// The words that it knows.
         known: &'static str,

@@ -28,7 +28,6 @@ enum Origin {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {}{reason}", at(.path))]
 pub struct BadDocument {
-    /// The file.
     pub file: String,
     /// The line, from 1.
     pub line: u64,

@@ -19,7 +19,6 @@ pub const PROGRAM: &str = "kiln";
 /// password, so that only the digest of its address is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The inputs.
     pub inputs: BTreeMap<String, Recorded>,
     /// The variables that follow from them, by their names in the contract.
     pub variables: BTreeMap<String, String>,
@@ -33,7 +32,6 @@ pub struct Record {
 /// One recorded input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// The value.
     pub value: Json,
     /// The kind of source.
     pub kind: Kind,

@@ -29,7 +29,6 @@ pub enum Family {
 pub struct Definition {
     /// Its name in the gallery.
     pub name: &'static str,
-    /// The processor.
     pub arch: Arch,
     /// The generation of machines.
     pub generation: u8,

@@ -16,7 +16,6 @@ use crate::kind::{Hardcoded, Kind};
 /// What a field's value looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A text.
     Text,
     /// `true` or `false`.
     Bool,
@@ -83,7 +82,6 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 /// A field.
 #[derive(Debug)]
 pub struct Field {
-    /// Its name.
     pub name: &'static str,
     /// What it is.
     pub doc: String,

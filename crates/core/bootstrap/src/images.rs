@@ -16,9 +16,7 @@ pub const BELIEVED_SECONDS: i64 = 3 * 24 * 3600;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listed {
-    /// The definition.
     pub definition: String,
-    /// The version.
     pub version: String,
     /// When it was published, in seconds since 1970; community galleries say it.
     #[serde(default)]
@@ -36,9 +34,7 @@ pub enum ImageError {
     NoVersion {
         /// The definitions that were looked at.
         definitions: Vec<String>,
-        /// The processor.
         arch: Arch,
-        /// The generation.
         generation: u8,
     },
     /// The family has no images of its own.

@@ -71,7 +71,6 @@ pub enum Place {
     /// In a file.
     #[serde(rename_all = "camelCase")]
     File {
-        /// The file.
         file: String,
         /// The line, from 1.
         line: u64,

@@ -8,9 +8,7 @@ use crate::kind::{Kind, Place, Pointed};
 /// One value that a source gives a field.
 #[derive(Clone, PartialEq)]
 pub struct Assignment {
-    /// The field.
     pub field: &'static str,
-    /// The value.
     pub value: Value,
     /// Where it stands.
     pub place: Place,
@@ -27,7 +25,6 @@ impl std::fmt::Debug for Assignment {
 /// What one source says, in the order in which it says it; later wins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
-    /// Its kind.
     pub kind: Kind,
     /// What it says.
     pub assignments: Vec<Assignment>,
@@ -41,13 +38,11 @@ pub enum AssignmentError {
     Unknown {
         /// Where it stands.
         place: Place,
-        /// The name.
         source: UnknownField,
     },
     /// The field does not take values from this kind of source.
     #[error("{}: `{field}` cannot be set by {kind}: {}", Pointed(place), allowed(field))]
     Kind {
-        /// The field.
         field: &'static str,
         /// The kind of source.
         kind: Kind,
@@ -57,7 +52,6 @@ pub enum AssignmentError {
     /// The value has another form.
     #[error("{}: `{field}` is a {form}{}", Pointed(place), if *form == "text" { "; a number needs quotes to be one" } else { "" })]
     Form {
-        /// The field.
         field: &'static str,
         /// The form that it has.
         form: &'static str,

@@ -39,7 +39,6 @@ impl Reason {
 pub struct Node {
     /// The version of its kubelet.
     pub kubelet_version: String,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Whether it is going.
     pub deleting: bool,

@@ -17,7 +17,6 @@ use crate::layer::{Assignment, Layer};
 /// A field's value, and where it came from.
 #[derive(Clone, PartialEq)]
 pub struct Value {
-    /// The value.
     pub value: Json,
     /// The kind of source.
     pub kind: Kind,
@@ -35,9 +34,7 @@ pub struct Resolved(BTreeMap<&'static str, Value>);
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
-    /// The field.
     pub field: &'static str,
-    /// Its value.
     pub value: Json,
     /// The kind of source.
     pub kind: String,
@@ -53,7 +50,6 @@ pub struct Explained {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overridden {
-    /// The value.
     pub value: Json,
     /// The kind of source.
     pub kind: String,

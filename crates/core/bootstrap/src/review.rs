@@ -93,7 +93,6 @@ impl Sort {
 /// Something about a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The file.
     pub file: String,
     /// The line, from 1.
     pub line: u64,

@@ -14,7 +14,6 @@ pub struct Artifact {
     pub path: String,
     /// What is in it.
     pub content: Content,
-    /// Its permissions.
     pub mode: u32,
     /// Its owner and group, by name; the node's own files say who has which number.
     pub owner: Owner,
@@ -39,9 +38,7 @@ pub enum Content {
 /// Who owns a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// The user.
     pub user: String,
-    /// The group.
     pub group: String,
 }
 
@@ -49,7 +46,6 @@ pub struct Owner {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Affect {
-    /// The unit.
     pub unit: String,
     /// `Reload` or `Restart`.
     pub effect: Effect,

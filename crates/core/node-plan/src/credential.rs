@@ -23,10 +23,7 @@ pub enum JoinCredential {
         renewed_by: Option<String>,
     },
     /// A program that fetches a credential by the machine's own identity.
-    ExecPlugin {
-        /// The program.
-        command: String,
-    },
+    ExecPlugin { command: String },
     /// Nothing that this version knows.
     Unknown {
         /// What was looked at and found wanting.
@@ -117,10 +114,7 @@ pub enum RefuseReason {
         "the donor joined with bootstrap token `{token_id}` and nobody renews it for new nodes; \
          put a controller in charge of it, or join by client certificate or exec plugin"
     )]
-    NobodyRenews {
-        /// The token.
-        token_id: TokenId,
-    },
+    NobodyRenews { token_id: TokenId },
     /// Its kind is not known.
     #[error("how the donor joined is unknown ({why}); a clone of it may not join")]
     Unknown {

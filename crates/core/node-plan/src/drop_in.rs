@@ -18,7 +18,6 @@ pub struct DropIn {
     /// What becomes of it. An agent makes its id anew by itself, so it is removed unless the file says otherwise.
     #[serde(default = "removed")]
     pub treatment: Treatment,
-    /// Why.
     pub why: String,
 }
 
@@ -32,7 +31,6 @@ pub enum BadDropIn {
     /// It is no JSON of the right shape.
     #[error("{file}: {source}")]
     Syntax {
-        /// The file.
         file: String,
         /// What is wrong with it.
         #[source]
@@ -41,25 +39,17 @@ pub enum BadDropIn {
     /// It names nothing or does not say why.
     #[error("{file}: `{field}` is empty")]
     Empty {
-        /// The file.
         file: String,
         /// The empty field.
         field: &'static str,
     },
     /// A path that could mean anything.
     #[error("{file}: `{path}` must be absolute, without `..`, and below a folder of the root")]
-    Path {
-        /// The file.
-        file: String,
-        /// The path.
-        path: String,
-    },
+    Path { file: String, path: String },
     /// It would take away what the list treats otherwise.
     #[error("{file}: `{path}` is a matter of the item `{item}`")]
     Overlaps {
-        /// The file.
         file: String,
-        /// The path.
         path: String,
         /// The item of the list that has it.
         item: &'static str,

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 pub struct FstabEntry {
     /// What is mounted, as written.
     pub device: String,
-    /// Where.
     pub mount_point: String,
     /// The device is named by what is written on it: another disk in its place is not found.
     pub by_uuid: bool,

@@ -26,7 +26,6 @@ pub struct Item {
     pub paths: &'static [&'static str],
     /// What becomes of it.
     pub treatment: Treatment,
-    /// Why.
     pub why: &'static str,
 }
 

@@ -41,7 +41,6 @@ pub struct Image {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExecPlugin {
-    /// The program.
     pub command: String,
     /// Its arguments; `{name}` and `{endpoint}` stand for those of `credentialFrom`. An argument is left out where its text is empty.
     pub args: Vec<String>,

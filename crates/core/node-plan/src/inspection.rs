@@ -72,7 +72,6 @@ pub struct DiskUse {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Place {
-    /// The file.
     pub path: String,
     /// The line as it stands there.
     pub line: String,
@@ -84,7 +83,6 @@ pub struct Place {
 pub struct FirstBootUnit {
     /// The machine that it last ran on or was installed on. Another id at boot means a clone.
     pub recorded_vm_id: String,
-    /// Its version.
     pub version: String,
 }
 
@@ -103,7 +101,6 @@ pub struct Ancestor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretPlace {
-    /// The file.
     pub path: String,
     /// `client key`, `custom data`, `bootstrap token`, …
     pub kind: String,

@@ -54,7 +54,6 @@ pub enum Before {
     File {
         /// The hash of its content.
         sha256: String,
-        /// Its permissions.
         mode: u32,
         /// Its owner and group.
         owner: Owner,

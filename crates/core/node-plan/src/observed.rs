@@ -43,11 +43,9 @@ pub enum Seen {
     /// Nothing.
     #[default]
     Absent,
-    /// A file.
     File {
         /// The hash of its content.
         sha256: String,
-        /// Its permissions.
         mode: u32,
         /// Its owner and group; numbers where they have no names.
         owner: Owner,

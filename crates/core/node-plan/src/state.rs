@@ -16,9 +16,7 @@ const REFUSALS: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Generation {
-    /// The document's number.
     pub number: u64,
-    /// The document's hash.
     pub hash: String,
     /// The name of its folder.
     pub folder: String,
@@ -30,7 +28,6 @@ pub struct Generation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trial {
-    /// The generation.
     pub generation: Generation,
     /// How often the machine restarted during it.
     #[serde(default)]
@@ -41,9 +38,7 @@ pub struct Trial {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
-    /// The document's number.
     pub number: u64,
-    /// The document's hash.
     pub hash: String,
     /// Why it came back.
     pub reason: String,
@@ -75,10 +70,7 @@ pub enum Offer {
         by: u64,
     },
     /// It came back before.
-    Refused {
-        /// Why.
-        reason: String,
-    },
+    Refused { reason: String },
     /// It is to be applied.
     Take,
 }

@@ -8,9 +8,7 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub(crate) struct NoForm {
-    /// Where.
     pub(crate) path: String,
-    /// Why.
     pub(crate) reason: &'static str,
 }
 

@@ -12,7 +12,6 @@ pub enum Action {
     TagPool {
         /// The pool as it was read.
         pool: Box<Pool>,
-        /// The tags.
         tags: Tags,
     },
     /// Keeps the recipe of the pool, with the custom data that is on the donor.
@@ -56,7 +55,6 @@ pub enum Action {
     TagDefinition {
         /// The line as it was read.
         line: Box<ImageDefinition>,
-        /// The tags.
         tags: Tags,
     },
     /// Makes the version what `latest` means.

@@ -19,20 +19,13 @@ pub enum Decision {
     Look(Vec<Fact>),
     /// Write `Started`, then act.
     Run {
-        /// The step.
         step: Step,
-        /// The act.
         action: Action,
         /// To be written with it.
         memo: Option<Memo>,
     },
     /// Write `Started`, then act: it gives something back.
-    Release {
-        /// What.
-        held: Held,
-        /// The act.
-        action: Action,
-    },
+    Release { held: Held, action: Action },
     /// Nothing to do but to wait, then read anew.
     Wait(Wait),
     /// Write this down, then ask again.
@@ -55,11 +48,9 @@ pub enum Wait {
         /// By which it is asked after.
         handle: OperationHandle,
     },
-    /// A while.
     For {
         /// In this step.
         step: Step,
-        /// How long.
         pause: Duration,
         /// For what.
         why: String,
@@ -73,7 +64,6 @@ pub struct Stuck {
     pub held: Vec<Held>,
     /// The step that does not work.
     pub step: Step,
-    /// Why.
     pub reason: String,
     /// What a person does.
     pub advice: String,

@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionFacts {
-    /// The version.
     pub version: VersionNumber,
-    /// The kernel.
     pub kernel: String,
     /// Kubelet.
     pub kubelet: String,
@@ -61,9 +59,7 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diff {
-    /// The one.
     pub from: VersionNumber,
-    /// The other.
     pub to: VersionNumber,
     /// Kernel, kubelet, runtime and distribution, where they differ.
     pub system: Vec<Change>,

@@ -14,11 +14,9 @@ use crate::step::{Held, Step};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// The run.
     pub run: RunId,
     /// When it was written.
     pub at: Timestamp,
-    /// What happened.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -33,13 +31,9 @@ pub enum Event {
         header: Box<Header>,
     },
     /// Somebody goes on with a run that nobody carries any more. What failed before is excused.
-    Resumed {
-        /// Who.
-        who: String,
-    },
+    Resumed { who: String },
     /// The step's act comes next. Written before it.
     Started {
-        /// The step.
         step: Step,
         /// What has to be known to give back what it takes, or to tell whether it took place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,14 +41,12 @@ pub enum Event {
     },
     /// The cloud took the act up and goes on with it by itself.
     Accepted {
-        /// The step.
         step: Step,
         /// By which it is asked after.
         handle: OperationHandle,
     },
     /// The step is done, or was found done.
     Succeeded {
-        /// The step.
         step: Step,
         /// What later steps need of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,9 +54,7 @@ pub enum Event {
     },
     /// An act did not work.
     Failed {
-        /// The step.
         step: Step,
-        /// Why.
         failure: StepFailure,
         /// No further try: the run gives back what it holds and ends.
         for_good: bool,
@@ -125,7 +115,6 @@ pub enum Route {
 pub struct StepFailure {
     /// What it means.
     pub class: ErrorClass,
-    /// The sentence.
     pub message: String,
 }
 
@@ -158,24 +147,11 @@ impl fmt::Display for StepFailure {
 #[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Outcome {
     /// New nodes are made from this version.
-    Completed {
-        /// The version.
-        version: VersionNumber,
-    },
+    Completed { version: VersionNumber },
     /// Everything is given back. New nodes are made as before, or from the new version where the step comes after `include`.
-    Failed {
-        /// The step.
-        step: Step,
-        /// Why.
-        failure: StepFailure,
-    },
+    Failed { step: Step, failure: StepFailure },
     /// The canary did not join. The version stays excluded, and the line names it as bad.
-    Condemned {
-        /// The version.
-        version: VersionNumber,
-        /// Why.
-        reason: String,
-    },
+    Condemned { version: VersionNumber, reason: String },
 }
 
 /// How far a step is.
@@ -231,7 +207,6 @@ impl Progress {
 /// A run as its journal tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Its name.
     pub id: RunId,
     /// What was settled.
     pub header: Header,
@@ -252,9 +227,7 @@ pub enum BadJournal {
     /// A later kiln wrote it.
     #[error("run {run} was written in form {schema}; this kiln reads form {known}: use the kiln that started it")]
     Schema {
-        /// The run.
         run: RunId,
-        /// Its form.
         schema: u32,
         /// Ours.
         known: u32,

@@ -14,7 +14,6 @@ pub enum BadNodeName {
     /// The part before the six characters names no pool.
     #[error("node `{node}` names no pool")]
     Pool {
-        /// The node.
         node: String,
         /// Why not.
         source: kiln_types::BadName,

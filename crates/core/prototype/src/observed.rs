@@ -9,15 +9,11 @@ use crate::action::Action;
 pub enum Fact {
     /// What speaks against the run. Who reads this may fill in what else was read on the way.
     Refusals,
-    /// The pool.
     Pool,
     /// Whether the recipe before the first run is kept.
     Saved,
-    /// The gallery.
     Gallery,
-    /// The line.
     Line,
-    /// Its versions.
     Versions,
     /// The copy of the donor's disk.
     Snapshot,
@@ -36,17 +32,12 @@ pub enum Fact {
 pub struct Observed {
     /// Reasons, empty when there is none.
     pub refusals: Option<Vec<String>>,
-    /// The pool.
     pub pool: Option<Pool>,
     /// Whether the recipe before the first run is kept.
     pub saved: Option<bool>,
-    /// The gallery.
     pub gallery: Option<Option<Gallery>>,
-    /// The line.
     pub line: Option<Option<ImageDefinition>>,
-    /// Its versions.
     pub versions: Option<Vec<ImageVersion>>,
-    /// The copy.
     pub snapshot: Option<Option<Snapshot>>,
     /// The donor as the cloud sees it.
     pub instance: Option<Option<Instance>>,

@@ -44,7 +44,6 @@ pub struct Outlook<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Planned {
-    /// The step.
     pub step: Step,
     /// What it would do here.
     pub does: String,
@@ -56,9 +55,7 @@ pub struct Planned {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// The pool.
     pub pool: PoolName,
-    /// The donor's node.
     pub donor: String,
     /// The version that would be made.
     pub version: VersionNumber,

@@ -36,11 +36,9 @@ const BUILT_AT_READ: &str = "%Y-%m-%d %H:%M:%S%.f";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Provenance {
-    /// The donor's node.
     pub built_from: Option<String>,
     /// When the donor's disk was copied.
     pub built_at: Option<Timestamp>,
-    /// The kernel.
     pub kernel: Option<String>,
     /// Kubelet.
     pub kubelet: Option<String>,

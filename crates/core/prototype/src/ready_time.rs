@@ -19,7 +19,6 @@ pub enum BadSpan {
     /// The unit is none.
     #[error("`{input}` ends in `{unit}`, which is no unit of time: use `s`, `m`, `h` or `d`")]
     Unit {
-        /// The text.
         input: String,
         /// What stands in the unit's place.
         unit: String,

@@ -51,13 +51,10 @@ pub struct State<'a> {
     pub capacity: u32,
     /// What new nodes get.
     pub target: &'a VersionNumber,
-    /// The line.
     pub line: &'a DefinitionName,
     /// Versions that were taken back: their nodes go first.
     pub bad: &'a BTreeSet<VersionNumber>,
-    /// The pool's instances.
     pub instances: &'a [Instance],
-    /// Their nodes.
     pub nodes: &'a [NodeFacts],
     /// The node that this program runs on.
     pub own_node: Option<&'a str>,
@@ -69,9 +66,7 @@ pub struct State<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outdated {
-    /// The instance.
     pub instance: InstanceId,
-    /// Its node.
     pub node: String,
     /// What it runs.
     pub runs: String,

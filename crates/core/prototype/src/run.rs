@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{input}` is no run: 1 to 32 lower-case letters or digits")]
 pub struct BadRun {
-    /// The text.
     pub input: String,
 }
 
@@ -125,9 +124,7 @@ pub struct Donor {
 pub struct Header {
     /// Of the journal's form.
     pub schema: u32,
-    /// The pool.
     pub pool: PoolName,
-    /// The node.
     pub donor: Donor,
     /// When the run began.
     pub started: Timestamp,

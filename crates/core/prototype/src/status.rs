@@ -18,15 +18,12 @@ use crate::ready_time::Span;
 /// What a status is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Sight<'a> {
-    /// The pool.
     pub pool: &'a Pool,
     /// The name of its line.
     pub definition_name: &'a DefinitionName,
     /// The line, if it exists.
     pub line: Option<&'a ImageDefinition>,
-    /// The line's versions.
     pub versions: &'a [ImageVersion],
-    /// The pool's instances.
     pub instances: &'a [Instance],
     /// What the last run, or the last roll back, pointed the model at, where a journal tells.
     pub last_set: Option<&'a ImageSource>,
@@ -38,9 +35,7 @@ pub struct Sight<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// The pool.
     pub pool: PoolName,
-    /// Its region.
     pub region: String,
     /// Its line, as `gallery/definition`.
     pub line: String,
@@ -52,7 +47,6 @@ pub struct Status {
     pub age: Option<Span>,
     /// Whether the model is as the operation left it.
     pub model: Model,
-    /// The hold.
     pub hold: Option<Hold>,
     /// The versions, newest first.
     pub versions: Vec<VersionRow>,
@@ -64,7 +58,6 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionRow {
-    /// Its number.
     pub number: VersionNumber,
     /// How far it is, in a word.
     pub state: String,
@@ -90,7 +83,6 @@ pub struct VersionRow {
 pub struct Runs {
     /// A version's number, or another image.
     pub image: String,
-    /// How many.
     pub instances: u32,
     /// Whether it was taken back.
     pub bad: bool,
@@ -105,10 +97,7 @@ pub enum Model {
     /// It names the line.
     Line,
     /// It names one version.
-    Pinned {
-        /// The version.
-        version: VersionNumber,
-    },
+    Pinned { version: VersionNumber },
     /// A roll back put the original recipe back.
     Original,
     /// Somebody else set it.
@@ -128,7 +117,6 @@ pub enum AgeVerdict {
     Fresh,
     /// They get one that is not.
     TooOld {
-        /// Its age.
         age: Span,
         /// What was asked for.
         most: Span,

@@ -74,7 +74,6 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Held {
-    /// The pool's tag.
     Claim,
     /// Cordon and autoscaler annotation of the donor.
     Node,

@@ -63,16 +63,13 @@ pub struct Need {
     pub action: &'static str,
     /// What fails without it.
     pub needed_to: &'static str,
-    /// When.
     pub needed_for: NeededFor,
 }
 
 /// A resource that a pool's recipe names, and the action that using it takes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Linked {
-    /// The action.
     pub action: String,
-    /// The resource's id.
     pub resource: String,
 }
 

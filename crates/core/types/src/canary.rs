@@ -69,13 +69,11 @@ impl fmt::Display for CanaryName {
 /// A canary to be made: one instance of the pool's recipe, from exactly this version, joined to nothing that carries traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
-    /// Its name.
     pub name: CanaryName,
     /// The pool whose recipe is tried.
     pub pool: PoolName,
     /// The line of the version.
     pub line: DefinitionName,
-    /// The version.
     pub number: VersionNumber,
     /// The run's own tags.
     pub tags: Tags,

@@ -11,9 +11,7 @@ use crate::version::VersionNumber;
 /// Where image lines live.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gallery {
-    /// Its name.
     pub name: GalleryName,
-    /// The region.
     pub location: String,
     /// What it is for.
     pub description: String,
@@ -22,7 +20,6 @@ pub struct Gallery {
 /// A line's place: its gallery and its own name there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DefinitionName {
-    /// The gallery.
     pub gallery: GalleryName,
     /// The image definition in it.
     pub definition: String,
@@ -31,9 +28,7 @@ pub struct DefinitionName {
 /// A line of images, of which each version is a step. Generation, architecture and security type cannot change later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageDefinition {
-    /// Its place.
     pub name: DefinitionName,
-    /// The region.
     pub location: String,
     /// The firmware that boots its images.
     pub generation: Generation,
@@ -45,7 +40,6 @@ pub struct ImageDefinition {
     pub identity: DefinitionIdentity,
     /// The purchase plan that its images need.
     pub plan: Option<Plan>,
-    /// Its tags.
     pub tags: Tags,
 }
 
@@ -54,9 +48,7 @@ pub struct ImageDefinition {
 pub struct DefinitionIdentity {
     /// Who publishes it.
     pub publisher: String,
-    /// The product.
     pub offer: String,
-    /// The variant.
     pub sku: String,
 }
 
@@ -115,9 +107,7 @@ impl Storage {
 /// A version to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
-    /// The line.
     pub line: DefinitionName,
-    /// The version.
     pub number: VersionNumber,
     /// The region of the line.
     pub location: String,
@@ -133,16 +123,13 @@ pub struct Publication {
     pub excluded: bool,
     /// Keys for the copies, by resource id.
     pub disk_encryption_set: Option<String>,
-    /// Its tags.
     pub tags: Tags,
 }
 
 /// A version as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageVersion {
-    /// Its number.
     pub number: VersionNumber,
-    /// Its resource id.
     pub id: String,
     /// How far its making is.
     pub state: VersionState,
@@ -152,7 +139,6 @@ pub struct ImageVersion {
     pub regions: Vec<RegionProgress>,
     /// How copies are kept, where one word is true of all regions.
     pub storage: Option<Storage>,
-    /// Its tags.
     pub tags: Tags,
     /// When it was published, as the cloud writes it.
     pub created: Option<String>,
@@ -178,7 +164,6 @@ pub enum VersionState {
 /// How far a version is in one region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionProgress {
-    /// The region.
     pub region: String,
     /// Whether it is kept out of what `latest` means there.
     pub excluded: bool,

@@ -30,9 +30,7 @@ pub struct Instance {
     pub os_disk: Option<String>,
     /// What it was when it was read.
     pub revision: Option<Revision>,
-    /// Its zones.
     pub zones: Vec<String>,
-    /// Its tags.
     pub tags: Tags,
 }
 

@@ -9,16 +9,13 @@ use crate::error::FactoryError;
 /// An answer, and the call that gave it (`GET /version`): what an explanation points at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen<T> {
-    /// The answer.
     pub value: T,
-    /// The call.
     pub call: String,
 }
 
 /// A network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// Its resource id.
     pub id: String,
     /// The id that the cloud gives it besides its name.
     pub guid: Option<String>,
@@ -29,7 +26,6 @@ pub struct Network {
 /// Where the nodes of a pool are, and as whom.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// The pool.
     pub pool: String,
     /// Resource ids of the subnets of its primary interfaces.
     pub subnets: Vec<String>,

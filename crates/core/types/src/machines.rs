@@ -25,7 +25,6 @@ pub const LAUNCH_DONE: &str = "done";
 pub struct MachineSpec {
     /// Its name, and its host name.
     pub name: MachineName,
-    /// The region.
     pub location: String,
     /// A zone, where the region has them.
     pub zone: Option<String>,
@@ -81,13 +80,11 @@ pub enum Priority {
 /// A machine as it was read, or what a killed creation left of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its name.
     pub name: MachineName,
     /// Whether it exists.
     pub state: MachineState,
     /// Resource ids of all its parts: the VM, the network interface, disks.
     pub parts: Vec<String>,
-    /// Its tags.
     pub tags: Tags,
 }
 

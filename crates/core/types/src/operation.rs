@@ -72,9 +72,7 @@ pub struct Progress {
 /// Why an operation ended badly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The cloud's code.
     pub code: String,
-    /// The cloud's words.
     pub message: String,
     /// What that means for who asked.
     pub class: ErrorClass,

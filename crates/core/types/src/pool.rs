@@ -15,9 +15,7 @@ pub type Tags = BTreeMap<String, String>;
 /// A pool as it was read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pool {
-    /// Its name.
     pub name: PoolName,
-    /// The region.
     pub location: String,
     /// The zones that it spreads over; none where it is not zonal.
     pub zones: Vec<String>,
@@ -29,7 +27,6 @@ pub struct Pool {
     pub revision: Option<Revision>,
     /// Whether the last write to it ended.
     pub provisioning: Provisioning,
-    /// Its tags.
     pub tags: Tags,
     /// What a changed recipe does to running instances.
     pub upgrade_mode: UpgradeMode,
@@ -111,7 +108,6 @@ pub enum OperatingSystem {
 /// The purchase plan of a marketplace image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The plan's name.
     pub name: String,
     /// Who sells it.
     pub publisher: String,

@@ -12,7 +12,6 @@ pub const NO_OP_CUSTOM_DATA: &str = "#cloud-config\n";
 /// What can be read of a recipe. Custom data and protected settings never can.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
-    /// The image.
     pub image: ImageSource,
     /// The extensions, in the order of the recipe.
     pub extensions: Vec<Extension>,
@@ -36,9 +35,7 @@ pub enum ImageSource {
 pub struct MarketplaceImage {
     /// Who publishes it.
     pub publisher: String,
-    /// The product.
     pub offer: String,
-    /// The variant.
     pub sku: String,
     /// A version, or `latest`.
     pub version: String,
@@ -53,7 +50,6 @@ pub struct Extension {
     pub publisher: String,
     /// What it is; together with the publisher this says what it does, the name does not.
     pub kind: String,
-    /// The handler's version.
     pub handler_version: Option<String>,
     /// Whether the agent may take a newer minor version.
     pub auto_upgrade_minor: bool,

@@ -8,9 +8,7 @@ use crate::landscape::Seen;
 /// A version that a machine could start from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedVersion {
-    /// The definition.
     pub definition: String,
-    /// The version.
     pub version: String,
     /// When it was published, in seconds since 1970, where the gallery says it.
     pub published: Option<i64>,

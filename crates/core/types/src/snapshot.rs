@@ -9,7 +9,6 @@ use crate::pool::{Provisioning, Tags};
 /// What an OS disk says of the machine that can boot it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OsDisk {
-    /// Its resource id.
     pub id: String,
     /// The firmware that boots it.
     pub generation: Generation,
@@ -24,22 +23,18 @@ pub struct OsDisk {
 /// A copy to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotRequest {
-    /// Its name.
     pub name: SnapshotName,
     /// The region of the disk.
     pub location: String,
     /// The resource id of the disk.
     pub disk: String,
-    /// Its tags.
     pub tags: Tags,
 }
 
 /// A copy as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Its name.
     pub name: SnapshotName,
-    /// Its resource id.
     pub id: String,
     /// The disk that it was made of.
     pub source: Option<String>,
@@ -47,6 +42,5 @@ pub struct Snapshot {
     pub provisioning: Provisioning,
     /// When it was made, as the cloud writes it.
     pub created: Option<String>,
-    /// Its tags.
     pub tags: Tags,
 }

@@ -51,7 +51,6 @@ fn pretended() -> Vec<Item> {
 /// The starts of one variant.
 #[derive(Clone, Debug)]
 pub struct Contained {
-    /// The variant.
     pub variant: Variant,
     /// Seconds of the host from the service manager's start to kubelet's, each.
     pub seconds: Vec<f64>,

@@ -8,24 +8,13 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// A file or folder.
     #[error("{}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A command that could not be run.
     #[error("`{line}`: {source}")]
-    Command {
-        /// The command.
-        line: String,
-        /// Why.
-        source: io::Error,
-    },
+    Command { line: String, source: io::Error },
     /// A command that failed.
     #[error("`{line}` ended with {status}:\n{output}")]
     Exit {
-        /// The command.
         line: String,
         /// Its exit status.
         status: String,
@@ -35,7 +24,6 @@ pub enum Error {
     /// The machine did not get to its kubelet, or did not report.
     #[error("the machine of `{variant}` {what}; the end of its console:\n{console}")]
     Machine {
-        /// The variant.
         variant: &'static str,
         /// What went wrong.
         what: String,

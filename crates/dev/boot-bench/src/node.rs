@@ -46,7 +46,6 @@ type Budget = Option<u64>;
 pub struct Figure {
     /// What was counted.
     pub name: &'static str,
-    /// How many.
     pub value: u64,
     /// What it may be at most.
     pub budget: Budget,

@@ -13,9 +13,7 @@ use crate::{Clock, Identity, Variant};
 /// The boots of one variant.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The variant.
     pub variant: Variant,
-    /// Its boots.
     pub boots: Vec<Boot>,
 }
 

@@ -9,16 +9,13 @@ use crate::Error;
 /// One thing that is put into a root, or taken out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
-    /// A file.
     File {
         /// Where, from the root.
         path: String,
-        /// Its mode.
         mode: u32,
         /// What is in it.
         content: Vec<u8>,
     },
-    /// A link.
     Link {
         /// Where, from the root.
         path: String,

@@ -20,7 +20,6 @@ const NAMES: [&str; 6] =
 /// Who a client is, as Kubernetes reads it from its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The user.
     pub user: String,
     /// The groups, two at most.
     pub groups: Vec<String>,
@@ -53,7 +52,6 @@ impl Identity {
 /// A certificate and its key, both PEM. The key does not print.
 #[derive(Clone)]
 pub struct Credential {
-    /// The certificate.
     pub certificate: String,
     /// The private key, PKCS #8.
     pub key: String,

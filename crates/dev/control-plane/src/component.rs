@@ -9,13 +9,11 @@ use crate::ports::Ports;
 /// A server of a control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Component {
-    /// The store.
     Etcd,
     /// The API server.
     ApiServer,
     /// The controllers: service accounts, budgets, deployments, certificates.
     ControllerManager,
-    /// The scheduler.
     Scheduler,
 }
 

@@ -16,36 +16,23 @@ pub enum Error {
     NoCache(#[from] test_deps::NoCache),
     /// A file or folder.
     #[error("{}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A file does not hold what it should.
     #[error("{}: {problem}", path.display())]
     Damaged {
-        /// Which.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
     },
     /// A command could not be run.
     #[error("`{line}`: {source}")]
-    Command {
-        /// The command.
-        line: String,
-        /// Why.
-        source: io::Error,
-    },
+    Command { line: String, source: io::Error },
     /// A server ended, or was not ready in time.
     #[error("{component} {what}; the end of {}:\n{tail}", log.display())]
     NotReady {
-        /// The server.
         component: Component,
         /// What was seen.
         what: String,
-        /// Its log.
         log: PathBuf,
         /// The end of it.
         tail: String,
@@ -62,26 +49,15 @@ pub enum Error {
     },
     /// A certificate could not be made.
     #[error("the certificate of `{name}`: {source}")]
-    Certificate {
-        /// Whose.
-        name: String,
-        /// Why.
-        source: rcgen::Error,
-    },
+    Certificate { name: String, source: rcgen::Error },
     /// A certificate here carries two groups at most.
     #[error("`{user}` is to be in {groups} groups; a certificate made here carries 2 at most")]
-    TooManyGroups {
-        /// The user.
-        user: String,
-        /// How many.
-        groups: usize,
-    },
+    TooManyGroups { user: String, groups: usize },
     /// No free port was found.
     #[error("no free port between {from} and {to} on 127.0.0.1")]
     NoPort {
         /// The first that was tried.
         from: u16,
-        /// The last.
         to: u16,
     },
     /// The name of a standing control plane does not fit a folder.
@@ -100,7 +76,6 @@ pub enum Error {
     Lingers {
         /// The control plane's folder.
         folder: PathBuf,
-        /// The ids.
         processes: String,
     },
 }

@@ -11,9 +11,7 @@ use crate::{Architecture, Error};
 /// What a package holds and says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deb {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// The machines that it is for.
     pub architecture: Architecture,

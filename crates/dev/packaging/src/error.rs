@@ -8,35 +8,19 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// A file or folder.
     #[error("{}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// An archive could not be written.
     #[error("the entry `{path}` does not fit an archive: {source}")]
-    Entry {
-        /// The entry.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
+    Entry { path: String, source: io::Error },
     /// A path that would leave the image's root, or that is there twice.
     #[error("`{0}` is no path of an image: relative, without `..`, and once")]
     Path(String),
     /// A command that could not be run.
     #[error("`{line}`: {source}")]
-    Command {
-        /// The command.
-        line: String,
-        /// Why.
-        source: io::Error,
-    },
+    Command { line: String, source: io::Error },
     /// A command that failed.
     #[error("`{line}` ended with {status}")]
     Exit {
-        /// The command.
         line: String,
         /// Its exit status.
         status: String,
@@ -47,7 +31,6 @@ pub enum Error {
     /// The binary needs a loader, which the image does not have.
     #[error("{} is not static: it asks for the loader {loader}", path.display())]
     NotStatic {
-        /// The binary.
         path: PathBuf,
         /// What it asks for.
         loader: String,

@@ -58,13 +58,11 @@ impl Architecture {
 /// What an image is made of.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// The program.
     pub binary: Vec<u8>,
     /// The node's daemon, with its units inside.
     pub node_binary: Vec<u8>,
     /// What it runs on.
     pub architecture: Architecture,
-    /// Its version.
     pub version: String,
     /// The commit that it was built from, if that is known.
     pub revision: Option<String>,
@@ -75,9 +73,7 @@ pub struct Content {
 pub struct Blob {
     /// What it is.
     pub media_type: &'static str,
-    /// Its name.
     pub digest: Digest,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -97,7 +93,6 @@ impl Blob {
 pub struct Image {
     /// The only layer, compressed.
     pub layer: Blob,
-    /// The configuration.
     pub config: Blob,
     /// The manifest; its digest is the image's.
     pub manifest: Blob,

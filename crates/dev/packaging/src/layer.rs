@@ -12,9 +12,7 @@ use crate::Error;
 pub struct Entry {
     /// Its path, without a leading slash.
     pub path: String,
-    /// Its permissions.
     pub mode: u32,
-    /// Its bytes.
     pub content: Vec<u8>,
 }
 

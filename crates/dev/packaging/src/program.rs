@@ -3,9 +3,7 @@
 /// A program of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// The operator's tool.
     Kiln,
-    /// The node's daemon.
     Kilnd,
 }
 

@@ -90,7 +90,6 @@ impl std::error::Error for NoCache {}
 /// A part is not installed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// The part.
     pub part: Part,
     /// Where it was looked for.
     pub folder: PathBuf,

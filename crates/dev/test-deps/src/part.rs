@@ -44,7 +44,6 @@ pub enum Part {
 pub enum Recipe {
     /// A crate with a binary.
     Cargo {
-        /// The crate's name.
         package: &'static str,
         /// The exact version.
         version: &'static str,
@@ -71,7 +70,6 @@ pub enum Recipe {
     GoProgram {
         /// The files of a module that requires it, or is it, with the sum of everything: name and content.
         module: &'static [(&'static str, &'static str)],
-        /// The program's package.
         package: &'static str,
         /// Variables of the program that the linker sets: package, name and value.
         variables: &'static [(&'static str, &'static str, &'static str)],
@@ -79,15 +77,9 @@ pub enum Recipe {
         go: &'static str,
     },
     /// A program of a Debian package.
-    Debian {
-        /// The package.
-        package: &'static str,
-        /// The program.
-        program: &'static str,
-    },
+    Debian { package: &'static str, program: &'static str },
     /// A folder that holds a whole Debian. Needs root.
     DebianRoot {
-        /// The release.
         suite: &'static str,
         /// What it has beyond the least that Debian is.
         packages: &'static [&'static str],

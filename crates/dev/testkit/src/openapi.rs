@@ -55,11 +55,8 @@ pub struct Exchange {
     pub method: String,
     /// The URL: absolute, or path and query.
     pub url: String,
-    /// The request's body.
     pub request: Option<Value>,
-    /// The response's status.
     pub status: u16,
-    /// The response's body.
     pub response: Option<Value>,
 }
 
@@ -71,31 +68,21 @@ pub enum Error {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
     /// A file is not JSON.
     #[error("`{}` is not JSON", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: serde_json::Error,
-    },
+    Json { path: PathBuf, source: serde_json::Error },
     /// A `$ref` names nothing.
     #[error("`{}` refers to `{reference}`, which does not exist", path.display())]
     Dangling {
         /// The file with the reference.
         path: PathBuf,
-        /// The reference.
         reference: String,
     },
     /// The folder has no specification.
     #[error("no `stable/<api-version>/<name>.json` below `{}`", folder.display())]
-    Empty {
-        /// The folder.
-        folder: PathBuf,
-    },
+    Empty { folder: PathBuf },
 }
 
 /// Loaded specifications. A clone shares what is loaded and compiled.

@@ -27,7 +27,6 @@ pub struct Executable {
     pub name: String,
     /// What `cargo test` takes to run it alone, such as `-p kiln-sim-azure --test world`.
     pub selection: String,
-    /// The file.
     pub path: PathBuf,
     /// Its package's folder, where cargo would run it.
     pub folder: PathBuf,

@@ -48,7 +48,6 @@ pub enum Breach {
     Direction {
         /// The dependent crate.
         from: String,
-        /// Its dependency.
         to: String,
     },
     /// A pure crate contains a banned crate.

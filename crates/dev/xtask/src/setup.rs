@@ -181,22 +181,11 @@ fn tail(log: &Path) -> String {
 #[derive(Debug)]
 pub enum Failed {
     /// A file or folder of the cache.
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A command that could not be run.
-    Command {
-        /// The command.
-        line: String,
-        /// Why.
-        source: io::Error,
-    },
+    Command { line: String, source: io::Error },
     /// A command that failed.
     Exit {
-        /// The command.
         line: String,
         /// Its exit status.
         status: String,
@@ -207,7 +196,6 @@ pub enum Failed {
     },
     /// A Go module is not what was asked for, or cannot be had.
     Module {
-        /// The command.
         line: String,
         /// What is wrong.
         problem: String,

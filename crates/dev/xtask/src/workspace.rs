@@ -10,14 +10,12 @@ use serde_json::Value;
 /// The packages of the workspace, by name.
 #[derive(Debug, Default)]
 pub struct Workspace {
-    /// The members.
     pub packages: Vec<Package>,
 }
 
 /// A member of the workspace.
 #[derive(Debug, Default)]
 pub struct Package {
-    /// Its name.
     pub name: String,
     /// Its `Cargo.toml`.
     pub manifest: PathBuf,
@@ -25,7 +23,6 @@ pub struct Package {
     pub sources: Vec<PathBuf>,
     /// The names of its integration tests, those with unmet features too.
     pub test_targets: Vec<String>,
-    /// Its features.
     pub features: Vec<String>,
     /// What it names under `[dependencies]`, for any target, optional or not.
     pub dependencies: Vec<String>,

@@ -155,3 +155,29 @@ fn test_targets_of_the_full_tier_require_its_feature() {
         }
     }
 }
+
+/// Whether a line of Rust starts a public item that needs a doc comment.
+fn is_documentable(line: &str) -> bool {
+    let Some(item) = line.trim_start().strip_prefix("pub ") else { return false };
+    // A macro's template takes its comment from where the macro is used.
+    let kinds = ["fn ", "async fn ", "const fn ", "struct ", "enum ", "trait "];
+    kinds.iter().any(|kind| item.strip_prefix(kind).is_some_and(|name| !name.starts_with('$')))
+}
+
+#[test]
+fn every_public_function_type_and_trait_is_documented() {
+    let mut bare = Vec::new();
+    for (path, text) in texts().iter().filter(|(path, _)| is_rust(path) && path.iter().any(|part| part == "src")) {
+        let lines: Vec<&str> = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).collect();
+        for (index, line) in lines.iter().enumerate().filter(|(_, line)| is_documentable(line)) {
+            // Attributes may be between the comment and the item; a multi-line attribute ends in `)]`.
+            let above = lines[..index].iter().rev().map(|line| line.trim_start());
+            let mut above = above
+                .skip_while(|line| !line.is_empty() && !line.starts_with("//") && !line.ends_with(['}', '{', ';']));
+            if !above.next().is_some_and(|line| line.starts_with("///")) {
+                bare.push(format!("{}:{}: {}", path.display(), index + 1, line.trim()));
+            }
+        }
+    }
+    assert!(bare.is_empty(), "{}", bare.join("\n"));
+}

@@ -30,7 +30,6 @@ const NETWORK: &str = "Microsoft.Network";
 /// What an edge to Azure is made of.
 #[derive(Clone)]
 pub struct AzureOptions {
-    /// The cloud.
     pub cloud: Cloud,
     /// Who asks.
     pub credential: Arc<Renewing>,

@@ -16,7 +16,6 @@ use std::net::Ipv4Addr;
 /// An address for a time, and the ways that come with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The machine's address.
     pub address: Ipv4Addr,
     /// Who gave it.
     pub server: Ipv4Addr,

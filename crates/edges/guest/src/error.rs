@@ -12,34 +12,22 @@ use crate::ovf::BadOvf;
 pub enum GuestError {
     /// A file or device cannot be read.
     #[error("`{}` cannot be read", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A device cannot be mounted.
     #[error("`{}` cannot be mounted as any of udf, iso9660", path.display())]
     Mount {
-        /// The device.
         path: PathBuf,
         /// Why the last one failed.
         source: io::Error,
     },
     /// The firmware gives an id that is none.
     #[error("`{}` holds no id of a machine", path.display())]
-    VmId {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: BadVmId,
-    },
+    VmId { path: PathBuf, source: BadVmId },
     /// An `ovf-env.xml` is not what Azure writes.
     #[error("the ovf-env of `{place}` cannot be read")]
     Ovf {
         /// The file or URL.
         place: String,
-        /// Why.
         source: BadOvf,
     },
     /// A service answers what asking again does not change.
@@ -47,7 +35,6 @@ pub enum GuestError {
     Refused {
         /// What was asked.
         url: String,
-        /// The answer.
         status: u16,
         /// Its words, in short.
         message: String,
@@ -57,9 +44,7 @@ pub enum GuestError {
     Deadline {
         /// What was asked.
         url: String,
-        /// How long.
         waited: Duration,
-        /// How often.
         attempts: u32,
         /// What became of the last attempt.
         last: String,
@@ -69,7 +54,6 @@ pub enum GuestError {
     Answer {
         /// What was asked.
         url: String,
-        /// Why.
         reason: String,
     },
 }

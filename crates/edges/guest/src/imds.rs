@@ -23,7 +23,6 @@ pub struct Imds {
 /// What the metadata service says of this machine, as far as kiln asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
-    /// The machine's id.
     pub vm_id: String,
     /// Its name in Azure.
     pub name: String,
@@ -35,7 +34,6 @@ pub struct Instance {
     pub ssh_keys: Vec<String>,
     /// Where it is.
     pub location: String,
-    /// Its size.
     pub vm_size: String,
     /// The version of the image that its disk was made of, where the platform says it.
     pub image_version: Option<String>,

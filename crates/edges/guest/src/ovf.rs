@@ -10,7 +10,6 @@ use roxmltree::{Document, Node};
 pub struct OvfEnv {
     /// The first user.
     pub user_name: Option<String>,
-    /// The machine's name.
     pub host_name: Option<String>,
     /// Public keys of the first user.
     pub ssh_keys: Vec<String>,

@@ -23,9 +23,7 @@ pub struct Rules {
 /// What became of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// An answer.
     Status {
-        /// The status.
         status: u16,
         /// What the service asks for.
         retry_after: Option<Duration>,

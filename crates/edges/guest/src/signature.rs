@@ -27,15 +27,11 @@ pub enum BadKey {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// It holds something else.
     #[error("`{}` holds no ed25519 public key: PEM, or 32 bytes as base64", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-    },
+    Form { path: PathBuf },
 }
 
 /// A document that nobody trusted vouches for.
@@ -52,16 +48,10 @@ pub enum SignatureError {
     },
     /// It is signed with a key that the image does not have.
     #[error("the document is signed with the key `{key_id}`, which is not in this image")]
-    UnknownKey {
-        /// The key.
-        key_id: String,
-    },
+    UnknownKey { key_id: String },
     /// The signature does not fit.
     #[error("the signature by the key `{key_id}` does not fit the document")]
-    Wrong {
-        /// The key.
-        key_id: String,
-    },
+    Wrong { key_id: String },
 }
 
 impl Keys {

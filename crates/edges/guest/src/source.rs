@@ -41,7 +41,6 @@ pub enum Source {
 /// What became of a look.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Looked {
-    /// Where.
     pub source: Source,
     /// What was there.
     pub found: String,
@@ -50,7 +49,6 @@ pub struct Looked {
 /// A document, and the way to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its JSON.
     pub document: Vec<u8>,
     /// The credential that came with it, or in the custom data of a machine whose document is in its user data.
     pub credential: Option<SecretBytes>,

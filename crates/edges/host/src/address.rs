@@ -69,9 +69,7 @@ pub struct Table {
 /// An address of a link, of the fourth version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The link.
     pub index: u32,
-    /// The address.
     pub address: Ipv4Addr,
     /// How many leading bits its network shares.
     pub prefix: u8,

@@ -38,16 +38,10 @@ pub enum Error {
     },
     /// A path that names nothing, or something outside.
     #[error("`{path}` is no usable path: {why}")]
-    Path {
-        /// The path.
-        path: String,
-        /// Why.
-        why: &'static str,
-    },
+    Path { path: String, why: &'static str },
     /// Something else is there.
     #[error("`{path}` is {found}, not {wanted}")]
     Kind {
-        /// The path.
         path: String,
         /// What is there.
         found: &'static str,
@@ -56,38 +50,23 @@ pub enum Error {
     },
     /// A file is larger than anything that is expected there.
     #[error("`{path}` has {size} bytes, more than the {limit} that are expected there")]
-    TooLarge {
-        /// The file.
-        path: String,
-        /// Its size.
-        size: u64,
-        /// The limit.
-        limit: u64,
-    },
+    TooLarge { path: String, size: u64, limit: u64 },
     /// The machine does not know the owner of a file.
     #[error("`{path}` is to belong to the {kind} `{name}`, which is not in `{list}`")]
     Owner {
-        /// The file.
         path: String,
         /// `user` or `group`.
         kind: &'static str,
-        /// Their name.
         name: String,
         /// Where they were looked for.
         list: &'static str,
     },
     /// The kernel does not take a value.
     #[error("the kernel does not take `{value}` for `{path}`")]
-    Setting {
-        /// The setting.
-        path: String,
-        /// The value.
-        value: String,
-    },
+    Setting { path: String, value: String },
     /// Somebody else is at work.
     #[error("`{path}` is held by {by}; wait for it to end, or look at what it does")]
     Held {
-        /// The lock.
         path: String,
         /// Who has it: `process 123`, or `another process`.
         by: String,

@@ -12,11 +12,8 @@ const ETHERNET: &str = "1";
 /// A link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its number.
     pub index: u32,
-    /// Its name.
     pub name: String,
-    /// Its own address.
     pub hardware: [u8; 6],
 }
 

@@ -14,9 +14,7 @@ const GROUP: &str = "/etc/group";
 /// A user and a group by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ids {
-    /// The user.
     pub uid: u32,
-    /// The group.
     pub gid: u32,
 }
 

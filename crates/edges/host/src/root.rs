@@ -36,9 +36,7 @@ pub struct Root {
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A file.
     File,
-    /// A folder.
     Folder,
     /// A symbolic link.
     Link,

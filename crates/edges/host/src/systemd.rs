@@ -32,9 +32,7 @@ pub enum SystemdError {
     /// It cannot be reached.
     #[error("cannot speak with systemd on `{socket}`")]
     Unreachable {
-        /// The socket.
         socket: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

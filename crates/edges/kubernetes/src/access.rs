@@ -17,7 +17,6 @@ const PARALLEL: usize = 10;
 /// Whether a permission is granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// The permission.
     pub permission: Permission,
     /// Whether the server would let this caller do it.
     pub allowed: bool,

@@ -22,7 +22,6 @@ use crate::call::{REQUEST_LIMIT, once};
 /// An API server, by its address and by what is trusted of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its URL.
     pub url: String,
     /// The certificates that vouch for it, PEM, where somebody who is trusted said so.
     pub trusted: Option<String>,

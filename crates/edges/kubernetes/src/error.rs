@@ -15,7 +15,6 @@ pub struct Answer {
     pub code: u16,
     /// The machine's word for it; empty when the answer was no Kubernetes status.
     pub reason: String,
-    /// The sentence.
     pub message: String,
     /// The machine's words and sentences for each cause.
     pub causes: Vec<(String, String)>,
@@ -64,7 +63,6 @@ pub enum Error {
     Answered {
         /// What was asked for.
         what: String,
-        /// The answer.
         answer: Answer,
     },
     /// No answer came. Whether the server acted is unknown.
@@ -94,7 +92,6 @@ pub enum Error {
     /// The server's certificates could not be seen.
     #[error("TLS handshake with `{server}`: {source}")]
     Handshake {
-        /// The server.
         server: String,
         /// What went wrong.
         source: std::io::Error,
@@ -118,7 +115,6 @@ pub enum Error {
     /// Another owner holds the node.
     #[error("node `{node}` is held by `{by}`; only `{by}` can release it")]
     HeldByAnother {
-        /// The node.
         node: NodeName,
         /// Who holds it.
         by: Owner,
@@ -128,9 +124,7 @@ pub enum Error {
         "node `{node}`: annotation `{annotation}` holds `{text}`: {source}; remove it by hand once nobody holds the node"
     )]
     BadAnnotation {
-        /// The node.
         node: NodeName,
-        /// The annotation.
         annotation: &'static str,
         /// What it holds.
         text: String,
@@ -139,16 +133,10 @@ pub enum Error {
     },
     /// More than one node says that it is the same machine.
     #[error("the nodes {} all have the provider id `{id}`; delete the stale ones", list(nodes))]
-    SameProviderId {
-        /// The id.
-        id: String,
-        /// The nodes.
-        nodes: Vec<NodeName>,
-    },
+    SameProviderId { id: String, nodes: Vec<NodeName> },
     /// A node did not become ready in time.
     #[error("node `{node}` is not ready after {} s: {reason}", waited.as_secs())]
     NotReady {
-        /// The node.
         node: NodeName,
         /// How long it was waited for.
         waited: Duration,
@@ -158,11 +146,9 @@ pub enum Error {
     /// A pod did not do on a node what it was made for.
     #[error("task `{task}` on node `{node}` failed: pod `{pod}`: {why}")]
     TaskFailed {
-        /// The node.
         node: NodeName,
         /// What was to be done there.
         task: Task,
-        /// The pod.
         pod: String,
         /// What became of it.
         why: String,
@@ -180,9 +166,7 @@ pub enum Error {
     BadSecret {
         /// What was being read.
         what: String,
-        /// The key.
         key: &'static str,
-        /// Where.
         line: usize,
         /// Where in the line.
         column: usize,
@@ -200,7 +184,6 @@ pub enum Error {
     /// The lease of a pool is somebody else's.
     #[error("lease `{lease}` is held by `{by}`")]
     LeaseHeld {
-        /// The lease.
         lease: String,
         /// Who holds it.
         by: String,
@@ -208,21 +191,16 @@ pub enum Error {
     /// The lease of a pool was ours and is not any more.
     #[error("lease `{lease}` was lost: {why}; nothing may be done on the pool's behalf any more")]
     LeaseLost {
-        /// The lease.
         lease: String,
         /// How it was lost.
         why: String,
     },
     /// Somebody else wrote the journal since it was read.
     #[error("journal `{journal}` was written by somebody else since it was read; this run stops, the other goes on")]
-    JournalConflict {
-        /// The journal.
-        journal: String,
-    },
+    JournalConflict { journal: String },
     /// The journal has grown beyond what a `ConfigMap` can hold.
     #[error("journal `{journal}` would have {size} bytes, more than {limit}; remove finished runs from it")]
     JournalTooLarge {
-        /// The journal.
         journal: String,
         /// How large it would be.
         size: usize,
@@ -232,7 +210,6 @@ pub enum Error {
     /// What the journal holds is not what we write.
     #[error("journal `{journal}`, entry {line}: {source}")]
     JournalUnreadable {
-        /// The journal.
         journal: String,
         /// The entry, counted from 1.
         line: usize,

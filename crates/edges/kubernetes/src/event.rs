@@ -35,7 +35,6 @@ pub struct NodeEvent {
     pub action: &'static str,
     /// What came of it, in one word: `DrainFailed`.
     pub reason: &'static str,
-    /// The sentence.
     pub note: String,
 }
 

@@ -21,7 +21,6 @@ const KEY: &str = "original.json";
 /// What new instances of a pool were made from before the first run. It prints no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginalRecipe {
-    /// The image.
     pub image: ImageSource,
     /// The extensions, in the order of the recipe.
     pub extensions: Vec<SavedExtension>,

@@ -15,13 +15,11 @@ pub enum Scope {
 /// One verb on one kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permission {
-    /// Where.
     pub scope: Scope,
     /// The API group.
     pub group: &'static str,
     /// The resource, with its subresource.
     pub resource: &'static str,
-    /// The verb.
     pub verb: &'static str,
     /// What fails without it.
     pub needed_to: &'static str,

@@ -26,9 +26,7 @@ pub enum RivalKind {
 pub struct Rival {
     /// What it is.
     pub kind: RivalKind,
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// The image that it runs.
     pub image: String,

@@ -24,7 +24,6 @@ pub enum Error {
     /// A document is not what this program writes.
     #[error("`{}` is damaged", path.display())]
     Damaged {
-        /// The document.
         path: PathBuf,
         /// What the parser says.
         source: serde_json::Error,
@@ -32,25 +31,19 @@ pub enum Error {
     /// The folder was written by a later version of this program.
     #[error("`{}` is of format {found}, and this program knows formats up to {known}: use a newer one", path.display())]
     Newer {
-        /// The folder.
         path: PathBuf,
-        /// Its format.
         found: u32,
         /// The latest known.
         known: u32,
     },
     /// The folder is no state folder.
     #[error("`{}` is no state folder: make one with `kiln local`", path.display())]
-    NoStore {
-        /// The folder.
-        path: PathBuf,
-    },
+    NoStore { path: PathBuf },
     /// A thing does not exist.
     #[error("there is no {noun} `{name}`")]
     Unknown {
         /// What kind of thing.
         noun: &'static str,
-        /// Its name.
         name: String,
     },
     /// Somebody wrote since it was read.
@@ -58,7 +51,6 @@ pub enum Error {
     Changed {
         /// What kind of thing.
         noun: &'static str,
-        /// Its name.
         name: String,
         /// What the caller saw.
         seen: String,
@@ -70,35 +62,24 @@ pub enum Error {
     InTheWay {
         /// What kind of thing.
         noun: &'static str,
-        /// Its name.
         name: String,
         /// What it is.
         found: String,
     },
     /// The disk of a machine that runs was to be copied.
     #[error("machine `{machine}` runs: its disk can be copied only while it is off")]
-    Running {
-        /// The machine.
-        machine: MachineKey,
-    },
+    Running { machine: MachineKey },
     /// A pool without the mark of a canary was to be deleted as one.
     #[error("pool `{pool}` has no tag `{tag}`, so it is no canary: it is not deleted", tag = kiln_types::CANARY_TAG)]
-    NoCanary {
-        /// The pool.
-        pool: String,
-    },
+    NoCanary { pool: String },
     /// A line has no version that new machines may be made from.
     #[error("no version of `{line}` can be used: all are excluded, or there is none")]
-    NothingUsable {
-        /// The line.
-        line: String,
-    },
+    NothingUsable { line: String },
     /// A name or an id that is none here.
     #[error("`{text}` is no {noun} on this machine: {rule}")]
     BadText {
         /// What it should have been.
         noun: &'static str,
-        /// The text.
         text: String,
         /// What would be one.
         rule: &'static str,
@@ -111,12 +92,7 @@ pub enum Error {
     NodeName(#[from] BadNodeName),
     /// A pool here has no extensions.
     #[error("extension `{extension}` cannot be put into pool `{pool}`: machines here have no agent that would run it")]
-    NoExtensions {
-        /// The pool.
-        pool: String,
-        /// The extension.
-        extension: String,
-    },
+    NoExtensions { pool: String, extension: String },
     /// All numbers of machines are taken.
     #[error("all {most} numbers of machines are taken: remove some")]
     Full {
@@ -129,7 +105,6 @@ pub enum Error {
     /// A program failed.
     #[error("`{line}` failed: {message}")]
     Tool {
-        /// The command.
         line: String,
         /// What it printed.
         message: String,

@@ -106,7 +106,6 @@ pub struct Body {
     pub vm_id: String,
     /// How it is run.
     pub kind: Kind,
-    /// Its disk.
     pub disk: DiskPath,
     /// A small number, 1 and up, that no other machine of the state folder has: what addresses are derived from.
     pub number: u16,
@@ -124,7 +123,6 @@ pub struct Body {
 pub struct PowerError {
     /// What was to be done: `switch on`, `switch off`, `look at`.
     pub act: &'static str,
-    /// The machine.
     pub machine: MachineKey,
     /// Why not.
     pub source: Box<dyn std::error::Error + Send + Sync>,

@@ -21,7 +21,6 @@ pub enum Truth {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
     /// Whether it holds.

@@ -8,16 +8,10 @@ use std::path::PathBuf;
 pub enum ClientError {
     /// The kubelet's certificate cannot be read. It is not there before the node has joined.
     #[error("the kubelet's certificate `{}` cannot be read", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A certificate or key is none.
     #[error("`{place}` holds no {what}")]
     Pem {
-        /// The file.
         place: String,
         /// What is missing.
         what: &'static str,
@@ -27,7 +21,6 @@ pub enum ClientError {
     Unreachable {
         /// What was asked.
         url: String,
-        /// Why.
         source: Box<ureq::Error>,
     },
     /// The server refuses.
@@ -35,11 +28,9 @@ pub enum ClientError {
     Refused {
         /// What was asked.
         url: String,
-        /// The status.
         status: u16,
         /// Kubernetes' word for it.
         reason: String,
-        /// Its words.
         message: String,
     },
     /// An answer is not what an API server says.
@@ -47,7 +38,6 @@ pub enum ClientError {
     Answer {
         /// What was asked.
         url: String,
-        /// Why.
         source: serde_json::Error,
     },
 }

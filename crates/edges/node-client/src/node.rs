@@ -9,19 +9,14 @@ use crate::condition::Condition;
 /// A Node object, as far as its own node looks at it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
     pub name: String,
     /// Its id, which differs for a namesake that came later.
     pub uid: String,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Its taints.
     pub taints: Vec<Taint>,
     /// Whether pods are kept away.
     pub unschedulable: bool,
-    /// Its conditions.
     pub conditions: Vec<Condition>,
 }
 
@@ -29,9 +24,7 @@ pub struct Node {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(default)]
 pub struct Taint {
-    /// The key.
     pub key: String,
-    /// The value.
     pub value: String,
     /// What it does to pods that do not tolerate it.
     pub effect: String,

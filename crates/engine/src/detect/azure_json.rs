@@ -9,7 +9,6 @@ use super::Detected;
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: line {line}, column {column}: this is no azure.json")]
 pub struct BadAzureJson {
-    /// The file.
     file: String,
     line: usize,
     column: usize,

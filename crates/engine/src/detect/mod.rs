@@ -53,7 +53,6 @@ pub struct Detected {
 /// A fact that was looked for and not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Miss {
-    /// The field.
     pub field: &'static str,
     /// Which call failed, or what its answer lacks.
     pub why: String,

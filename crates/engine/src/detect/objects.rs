@@ -7,22 +7,16 @@ use serde_json::Value;
 /// Which objects are wanted. What is not named is found by the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KarpenterNames {
-    /// The pool.
     pub node_pool: Option<String>,
-    /// The class.
     pub node_class: Option<String>,
-    /// The claim.
     pub node_claim: Option<String>,
 }
 
 /// What was found.
 #[derive(Debug, Clone, Default)]
 pub struct KarpenterObjects {
-    /// The pool.
     pub node_pool: Option<Document>,
-    /// The class.
     pub node_class: Option<Document>,
-    /// The claim.
     pub node_claim: Option<Document>,
 }
 
@@ -35,9 +29,7 @@ pub enum ObjectError {
     /// There is none of that name.
     #[error("{kind} `{name}` is not in the cluster ({call})")]
     Missing {
-        /// The kind.
         kind: KarpenterKind,
-        /// The name.
         name: String,
         /// The call that said so.
         call: String,

@@ -28,11 +28,9 @@ pub enum Fate {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Leftover {
-    /// Its name.
     pub name: MachineName,
     /// Whether the machine itself is there, or only parts of it.
     pub whole: bool,
-    /// Its parts.
     pub parts: Vec<String>,
     /// When its launch began, where that is known.
     pub begun: Option<Timestamp>,

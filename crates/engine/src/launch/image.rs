@@ -17,7 +17,6 @@ const BELIEVED: &str = "an earlier list that is still believed";
 /// An image that was chosen, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// Its id.
     pub id: String,
     /// What said so: a field, a call, or an earlier answer to it.
     pub by: String,
@@ -32,7 +31,6 @@ pub enum ChooseError<E: std::error::Error + 'static> {
     /// The galleries have none that suits.
     #[error("{source}; {call}")]
     None {
-        /// Why.
         source: ImageError,
         /// What was asked.
         call: String,
@@ -42,12 +40,7 @@ pub enum ChooseError<E: std::error::Error + 'static> {
     NoLocation,
     /// The definition that the class names has no version.
     #[error("`imageId`: {id} has no version in {location} that machines may start from")]
-    NoVersion {
-        /// The definition.
-        id: String,
-        /// The region.
-        location: String,
-    },
+    NoVersion { id: String, location: String },
     /// The galleries could not be looked into.
     #[error(transparent)]
     Cloud(E),

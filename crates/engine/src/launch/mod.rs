@@ -43,7 +43,6 @@ pub enum Error<E: std::error::Error + 'static> {
     /// The machine is another's.
     #[error("machine `{name}` belongs to {}", .owner.as_ref().map_or_else(|| "nobody that is known here".to_owned(), |owner| format!("`{owner}`")))]
     Another {
-        /// The machine.
         name: MachineName,
         /// Whose it is.
         owner: Option<String>,

@@ -48,19 +48,13 @@ pub enum NotApplied {
         "generation {by} is in force and the document is generation {number}: give it a higher `metadata.generation`, or `--force`"
     )]
     Outranked {
-        /// The document's number.
         number: u64,
         /// The number in force.
         by: u64,
     },
     /// It came back before.
     #[error("generation {number} came back before ({reason}): change the document, or `--force`")]
-    CameBackBefore {
-        /// Its number.
-        number: u64,
-        /// Why.
-        reason: String,
-    },
+    CameBackBefore { number: u64, reason: String },
     /// There is no way to it.
     #[error(transparent)]
     NoWay(#[from] NoWay),

@@ -169,20 +169,10 @@ pub enum Usage {
     UnknownCommand(String),
     /// An option that the command cannot do without.
     #[error("`{command}` needs `{option}`")]
-    Needs {
-        /// The command.
-        command: &'static str,
-        /// The option.
-        option: &'static str,
-    },
+    Needs { command: &'static str, option: &'static str },
     /// An option that belongs to another command.
     #[error("`{option}` is not an option of `{command}`")]
-    Foreign {
-        /// The command.
-        command: String,
-        /// The option.
-        option: &'static str,
-    },
+    Foreign { command: String, option: &'static str },
 }
 
 #[derive(Default)]

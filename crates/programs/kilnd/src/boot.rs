@@ -29,7 +29,6 @@ pub enum NotBooted {
     NotTaken {
         /// Where it was.
         source_name: String,
-        /// Why.
         #[source]
         source: NotTaken,
     },

@@ -22,22 +22,12 @@ pub enum FactsError {
     Image(#[source] serde_json::Error),
     /// Others can read the credential, so it may be theirs already.
     #[error("`{path}` has mode {mode:04o}: a credential that others read is not used; `chmod 600 {path}` and renew it")]
-    Exposed {
-        /// The file.
-        path: String,
-        /// Its mode.
-        mode: u32,
-    },
+    Exposed { path: String, mode: u32 },
     /// Somebody else can change it, so it may be of their making.
     #[error(
         "`{path}` belongs to user {uid}: a credential of another user is not used; `chown root {path}` and renew it"
     )]
-    Foreign {
-        /// The file.
-        path: String,
-        /// Its owner.
-        uid: u32,
-    },
+    Foreign { path: String, uid: u32 },
     /// There is no credential where the document says.
     #[error("there is no credential at `{place}`, where `spec.credentialFrom` says; put it there and run again")]
     NoCredential {
@@ -49,7 +39,6 @@ pub enum FactsError {
     BadCredential {
         /// The file or the name.
         place: String,
-        /// Why.
         #[source]
         source: BadCredential,
     },

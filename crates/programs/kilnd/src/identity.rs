@@ -36,7 +36,6 @@ pub enum IdentityError {
     Unknown {
         /// The recorded id.
         recorded: String,
-        /// Why.
         #[source]
         source: GuestError,
     },

@@ -50,7 +50,6 @@ pub enum InstallError {
     Program {
         /// Where it is.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },

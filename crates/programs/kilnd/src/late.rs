@@ -23,12 +23,7 @@ pub use host_keys::make_host_keys;
 pub enum LateError {
     /// A file or a device cannot be read or written.
     #[error("`{}` cannot be read or written", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
     /// The machine says no.
     #[error(transparent)]
     Host(#[from] kiln_host::Error),
@@ -38,7 +33,6 @@ pub enum LateError {
     /// A tool of the system failed.
     #[error("`{tool}` failed: {said}")]
     Tool {
-        /// The command.
         tool: String,
         /// What it said.
         said: String,

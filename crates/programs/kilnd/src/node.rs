@@ -18,7 +18,6 @@ const NOBODY: &str = "http://127.0.0.1:1";
 /// A node and its surroundings.
 #[derive(Debug)]
 pub struct Node {
-    /// Its files.
     pub root: Root,
     /// Where it asks its platform.
     pub endpoints: Endpoints,
@@ -26,7 +25,6 @@ pub struct Node {
     pub systemd: Option<PathBuf>,
     /// Where the kernel describes its links; without it nothing is put on them.
     pub links: Option<PathBuf>,
-    /// Its time.
     pub wait: Scaled,
     /// Where it says what it does.
     pub journal: Journal,

@@ -8,9 +8,7 @@ use kiln_node_plan::layout::KEYS;
 /// A document that could be applied.
 #[derive(Clone, Debug)]
 pub struct Offered {
-    /// The document.
     pub config: NodeConfig,
-    /// Its hash.
     pub hash: String,
     /// Where it came from, as the status says it.
     pub source: String,

@@ -26,7 +26,6 @@ pub enum NotBack {
     /// There is no such generation.
     #[error("there is no generation {number}; these are there: {there}")]
     NoSuch {
-        /// The number.
         number: u64,
         /// Those that are there.
         there: String,

@@ -39,7 +39,6 @@ impl From<kiln_host::Error> for NotSealed {
 pub struct Finding {
     /// The item of the list, or what it is.
     pub item: String,
-    /// Where.
     pub path: String,
 }
 

@@ -31,7 +31,6 @@ pub enum ServiceError {
     /// It does not run.
     #[error("`{unit}` does not run ({result}); `journalctl -u {unit}` says why")]
     Failed {
-        /// The unit.
         unit: String,
         /// Why, in a word.
         result: String,

@@ -27,7 +27,6 @@ pub enum ControlError {
     /// Azure would refuse it, whoever asks.
     #[error("`{target}`: {message} ({code})")]
     Refused {
-        /// The resource.
         target: String,
         /// Azure's code.
         code: String,

@@ -23,7 +23,6 @@ use crate::{arm, entra, imds, machines, seed, wire};
 /// What a caller gets.
 #[derive(Debug)]
 pub enum Reply {
-    /// An answer.
     Answer(Response<Bytes>),
     /// The connection breaks; what was asked for may have happened.
     Reset,

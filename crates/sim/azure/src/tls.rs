@@ -31,16 +31,10 @@ const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 pub enum TlsError {
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// A file does not hold what it should.
     #[error("{}: {problem}; delete the folder {} to have new certificates made", path.display(), path.parent().unwrap_or(path).display())]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -48,7 +42,6 @@ pub enum TlsError {
     /// A name that no certificate can have.
     #[error("`{name}` cannot be a name of the server: {problem}")]
     Name {
-        /// The name.
         name: String,
         /// Why not.
         problem: String,

@@ -22,18 +22,10 @@ pub struct Token(String);
 pub enum AccessError {
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// The kept token is none.
     #[error("{}: not a token; delete the file to have a new one made", path.display())]
-    NoToken {
-        /// The file.
-        path: PathBuf,
-    },
+    NoToken { path: PathBuf },
     /// The system has no randomness to give.
     #[error("no random numbers for a token")]
     Random,

@@ -37,7 +37,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for the API server: {source}")]
 pub struct BindError {
-    /// The address.
     pub address: SocketAddr,
     /// Why not.
     pub source: io::Error,

@@ -34,28 +34,18 @@ pub struct Journal {
 pub enum JournalError {
     /// The file system said no.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// A line in the middle is not what we wrote.
     #[error("{}: line {line} is damaged: {source}; the state folder cannot be used", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// Its line.
         line: usize,
         /// What the parser says.
         source: serde_json::Error,
     },
     /// Another process has the folder.
     #[error("{}: in use by another process", path.display())]
-    Locked {
-        /// The file.
-        path: PathBuf,
-    },
+    Locked { path: PathBuf },
 }
 
 impl Journal {

@@ -58,7 +58,6 @@ message! {
 }
 
 message! {
-    /// The cluster's network.
     ClusterNetworkConfig {
         vnet_name "vnetName": String,
         vnet_resource_group "vnetResourceGroup": String,

@@ -18,12 +18,7 @@ pub enum ComponentsError {
     Json(#[from] serde_json::Error),
     /// A version is not a driver and a suffix with one dash between.
     #[error("components.json: `{image}` has version `{version}`, which is not a driver and a suffix")]
-    Version {
-        /// The image.
-        image: String,
-        /// Its version.
-        version: String,
-    },
+    Version { image: String, version: String },
 }
 
 #[derive(Deserialize)]

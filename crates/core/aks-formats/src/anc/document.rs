@@ -23,7 +23,6 @@ pub struct ParseProblem {
     pub line: usize,
     /// The column, from 1.
     pub column: usize,
-    /// The field.
     pub path: String,
     /// What was wrong, without the value.
     pub reason: String,

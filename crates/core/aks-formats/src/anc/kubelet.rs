@@ -7,7 +7,6 @@ use super::enums::KubeletDisk;
 use crate::Secret;
 
 message! {
-    /// The kubelet.
     KubeletConfig {
         kubelet_flags "kubeletFlags": BTreeMap<String, String>,
         kubelet_node_labels "kubeletNodeLabels": BTreeMap<String, String>,

@@ -11,7 +11,6 @@ use super::wire::{Reading, Slot as _};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}`: {reason}")]
 pub struct BadSysctl {
-    /// The setting.
     pub name: String,
     /// What is wrong.
     pub reason: String,

@@ -96,7 +96,6 @@ message! {
 }
 
 message! {
-    /// The GPU.
     GpuConfig {
         enable_nvidia "enableNvidia": Option<bool>,
         config_gpu_driver "configGpuDriver": bool,

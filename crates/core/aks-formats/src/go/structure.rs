@@ -5,9 +5,7 @@ use super::fnv::fnv1_64;
 /// A Go value, as far as a hash sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GoValue {
-    /// A string.
     Text(String),
-    /// A boolean.
     Bool(bool),
     /// An `int32`.
     Int32(i32),

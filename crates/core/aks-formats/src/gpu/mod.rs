@@ -66,9 +66,7 @@ impl fmt::Display for DriverKind {
 /// The driver of a machine size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// Its line.
     pub kind: DriverKind,
-    /// Its version.
     pub version: String,
     /// The suffix of the image that holds it.
     pub image_sha: String,

@@ -26,7 +26,6 @@ pub struct NodeClaimSpec {
     pub startup_taints: Vec<Taint>,
     /// What the machine must be.
     pub requirements: Vec<Requirement>,
-    /// Its class.
     pub node_class_ref: NodeClassRef,
 }
 
@@ -34,9 +33,7 @@ pub struct NodeClaimSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClaimStatus {
-    /// The node.
     pub node_name: String,
-    /// The machine.
     #[serde(rename = "providerID")]
     pub provider_id: String,
     /// The image that it started from.

@@ -11,7 +11,6 @@ use crate::go::duration::GoDuration;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AksNodeClass {
-    /// Its metadata.
     pub metadata: Meta,
     /// What its nodes are.
     pub spec: NodeClassSpec,
@@ -87,7 +86,6 @@ pub struct KubeletConfiguration {
     /// Whether limits of CPU are enforced.
     #[serde(rename = "cpuCFSQuota", skip_serializing_if = "Option::is_none")]
     pub cpu_cfs_quota: Option<bool>,
-    /// Their period.
     #[serde(rename = "cpuCFSQuotaPeriod", skip_serializing_if = "Option::is_none")]
     pub cpu_cfs_quota_period: Option<GoDuration>,
     /// The use of the disk at which images are removed.
@@ -158,7 +156,6 @@ pub struct LocalDns {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LocalDnsZone {
-    /// The zone.
     pub zone: String,
     /// `Error` or `Log`.
     pub query_logging: String,
@@ -244,7 +241,6 @@ impl NodeClassStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Image {
-    /// Its id.
     pub id: String,
     /// What a machine must be.
     pub requirements: Vec<Requirement>,

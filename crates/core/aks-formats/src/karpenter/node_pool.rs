@@ -10,7 +10,6 @@ use super::object::{Meta, NodeClassRef, Requirement, Taint};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodePool {
-    /// Its metadata.
     pub metadata: Meta,
     /// What its nodes are.
     pub spec: NodePoolSpec,
@@ -33,7 +32,6 @@ pub struct NodePoolSpec {
 pub struct NodeClaimTemplate {
     /// Labels and annotations of the nodes.
     pub metadata: TemplateMetadata,
-    /// The rest.
     pub spec: TemplateSpec,
 }
 
@@ -57,7 +55,6 @@ pub struct TemplateSpec {
     pub startup_taints: Vec<Taint>,
     /// What the machine must be.
     pub requirements: Vec<Requirement>,
-    /// Its class.
     pub node_class_ref: NodeClassRef,
     /// After what time it is replaced.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,12 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
-    /// Its name.
     pub name: String,
-    /// Its labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -24,12 +21,10 @@ pub struct Meta {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Why.
     pub reason: String,
 }
 
@@ -37,7 +32,6 @@ pub struct Condition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Taint {
-    /// The key.
     pub key: String,
     /// The value, which may be missing.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -80,11 +74,9 @@ impl FromStr for Taint {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Requirement {
-    /// The label.
     pub key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`.
     pub operator: String,
-    /// Its values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
     /// How many of them must be possible.
@@ -110,7 +102,6 @@ pub struct NodeClassRef {
     pub group: String,
     /// `AKSNodeClass`.
     pub kind: String,
-    /// Its name.
     pub name: String,
 }
 

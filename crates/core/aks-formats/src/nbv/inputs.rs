@@ -15,7 +15,6 @@ use crate::{Arch, KubernetesVersion, Secret, sysctl, to_base64};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inputs {
-    /// The processor.
     #[serde(default)]
     pub arch: Arch,
     /// The version of Kubernetes.
@@ -26,11 +25,8 @@ pub struct Inputs {
     pub api_server_name: String,
     /// The token that the node joins with.
     pub bootstrap_token: Secret,
-    /// The tenant.
     pub tenant_id: String,
-    /// The subscription.
     pub subscription_id: String,
-    /// The region.
     pub location: String,
     /// The resource group of the nodes.
     pub resource_group: String,
@@ -59,7 +55,6 @@ pub struct Inputs {
     /// Flags of the kubelet that win over the version's.
     #[serde(default)]
     pub kubelet_config_flags: BTreeMap<String, String>,
-    /// Its GPU.
     #[serde(flatten)]
     pub gpu: Gpu,
     /// Other fields that somebody chose, by their names in the contract. Some of them are secret.
@@ -118,10 +113,7 @@ pub enum InputError {
     Computed(Field),
     /// A flag's value has a space; the node splits flags at spaces.
     #[error("the kubelet flag {flag} has a value with white space, at which the node would split it")]
-    SpaceInFlag {
-        /// The flag.
-        flag: String,
-    },
+    SpaceInFlag { flag: String },
 }
 
 impl Inputs {

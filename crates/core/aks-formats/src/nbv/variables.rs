@@ -17,28 +17,16 @@ pub struct Variables {
 pub enum ValueError {
     /// It is neither true nor false.
     #[error("{field} is `true` or `false`")]
-    NotBool {
-        /// The field.
-        field: Field,
-    },
+    NotBool { field: Field },
     /// It is no whole number.
     #[error("{field} is a whole number")]
-    NotInt {
-        /// The field.
-        field: Field,
-    },
+    NotInt { field: Field },
     /// The field is a list.
     #[error("{field} is a list and takes no single text")]
-    IsList {
-        /// The field.
-        field: Field,
-    },
+    IsList { field: Field },
     /// No environment variable can hold it.
     #[error("the value of {field} holds a NUL byte")]
-    Nul {
-        /// The field.
-        field: Field,
-    },
+    Nul { field: Field },
 }
 
 impl Default for Variables {

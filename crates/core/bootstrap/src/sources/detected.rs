@@ -7,7 +7,6 @@ use crate::layer::Layer;
 /// One detected value, with the call that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// The field.
     pub field: &'static str,
     /// The value as text.
     pub text: String,

@@ -54,7 +54,6 @@ pub struct Desired {
 /// A part of a file that belongs to somebody else, between two lines that say so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The file.
     pub path: String,
     /// What stands between the lines; nothing removes them too.
     pub text: String,
@@ -67,7 +66,6 @@ pub struct Block {
 pub struct Setting {
     /// The file that it is read and written by, below `/proc/sys` or `/sys`.
     pub path: String,
-    /// The value.
     pub value: String,
     /// Whether a kernel without it is fine for now: a module that the document loads may bring it.
     pub optional: bool,
@@ -76,13 +74,11 @@ pub struct Setting {
 /// An account of a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// The name.
     pub name: String,
     /// Public keys that may log in.
     pub ssh_keys: Vec<String>,
     /// Groups besides its own, sorted.
     pub groups: Vec<String>,
-    /// The shell.
     pub shell: String,
     /// Whether it may do everything.
     pub sudo: bool,
@@ -95,7 +91,6 @@ pub enum Late {
     Unit(Artifact),
     /// Whether a unit starts by itself.
     Enabled {
-        /// The unit.
         unit: String,
         /// Whether it does.
         enabled: bool,
@@ -104,7 +99,6 @@ pub enum Late {
     GrowRoot,
     /// A swap file of this size; 0 for none.
     Swap {
-        /// Where.
         path: String,
         /// How large.
         mib: u64,
@@ -116,9 +110,7 @@ pub enum Late {
 /// A disk that is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The disk.
     pub device: String,
-    /// Where.
     pub path: String,
     /// Its file system.
     pub filesystem: String,

@@ -10,24 +10,19 @@ use crate::manifest::Before;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A copy of what stands at the path goes to [`crate::layout::before`].
-    Keep {
-        /// The path.
-        path: String,
-    },
+    Keep { path: String },
     /// The generation's folder is written, with its manifest ([`super::Plan::folder`]).
     WriteGeneration,
     /// A file elsewhere is written.
     Put(Artifact),
     /// What stood at the path before kiln stands there again.
     PutBack {
-        /// The path.
         path: String,
         /// What stood there.
         before: Before,
     },
     /// A file that belongs to somebody else is written with kiln's part in it, owner and permissions as they are.
     Edit {
-        /// The file.
         path: String,
         /// All of its text.
         text: String,
@@ -40,58 +35,35 @@ pub enum Step {
         block: bool,
     },
     /// The machine gets its name.
-    HostName {
-        /// The name.
-        name: String,
-    },
+    HostName { name: String },
     /// An account is made, or made to be like this.
     Account(Account),
     /// An account that kiln looked after may no longer log in. Its files stay.
-    Retire {
-        /// The account.
-        name: String,
-    },
+    Retire { name: String },
     /// The link to the generation in force is turned.
     Flip,
     /// The service manager reads its files again.
     DaemonReload,
     /// A unit starts by itself from now on, or no longer.
     Enable {
-        /// The unit.
         unit: String,
         /// Whether it does.
         enabled: bool,
     },
     /// A unit stops.
-    Stop {
-        /// The unit.
-        unit: String,
-    },
+    Stop { unit: String },
     /// A file that a service made for itself goes.
-    Discard {
-        /// The file.
-        path: String,
-    },
+    Discard { path: String },
     /// A unit starts.
-    Start {
-        /// The unit.
-        unit: String,
-    },
+    Start { unit: String },
     /// A unit reads its files again.
-    Reload {
-        /// The unit.
-        unit: String,
-    },
+    Reload { unit: String },
     /// A unit restarts.
-    Restart {
-        /// The unit.
-        unit: String,
-    },
+    Restart { unit: String },
     /// The root file system grows.
     GrowRoot,
     /// A swap file gets this size; 0 for none.
     Swap {
-        /// Where.
         path: String,
         /// How large.
         mib: u64,

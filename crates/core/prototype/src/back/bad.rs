@@ -20,7 +20,6 @@ pub const MOST_REMEMBERED: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BadVersion {
-    /// Its number.
     pub number: VersionNumber,
     /// What it brought that the version before it did not have.
     pub brought: Fingerprint,

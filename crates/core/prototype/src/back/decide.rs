@@ -37,26 +37,20 @@ pub struct Ask {
     pub to: To,
     /// Whether the bad versions go for good.
     pub delete: bool,
-    /// Why.
     pub reason: String,
     /// The day from which automatic runs go on.
     pub after: Option<Date>,
     /// Who asks.
     pub who: String,
-    /// When.
     pub at: Timestamp,
 }
 
 /// What the decision is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// The pool.
     pub pool: &'a Pool,
-    /// Its line.
     pub line: &'a ImageDefinition,
-    /// The line's versions.
     pub versions: &'a [ImageVersion],
-    /// The pool's instances.
     pub instances: &'a [Instance],
     /// Whether the original recipe was saved.
     pub original_saved: bool,

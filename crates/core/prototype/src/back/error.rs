@@ -10,7 +10,6 @@ pub enum BackError {
         "new nodes of `{pool}` are made from {from}, not from a version of its line: there is nothing to roll back"
     )]
     Elsewhere {
-        /// The pool.
         pool: String,
         /// What they are made from.
         from: String,
@@ -20,16 +19,10 @@ pub enum BackError {
         "{bad} is the only usable version of `{pool}`: without it no node can be made; \
          use `--to original`, or make a new version first"
     )]
-    NothingLeft {
-        /// The pool.
-        pool: String,
-        /// The version.
-        bad: String,
-    },
+    NothingLeft { pool: String, bad: String },
     /// There is no such version.
     #[error("there is no version {asked}; there are {existing}")]
     NoSuchVersion {
-        /// The version.
         asked: VersionNumber,
         /// Those that exist.
         existing: String,
@@ -37,9 +30,7 @@ pub enum BackError {
     /// The version cannot be used.
     #[error("version {asked} cannot be used in {region}: {why}; choose another")]
     Unusable {
-        /// The version.
         asked: VersionNumber,
-        /// The region.
         region: String,
         /// What it lacks.
         why: String,
@@ -49,16 +40,12 @@ pub enum BackError {
     AlreadyThere(String),
     /// A roll back is in force.
     #[error("already rolled back ({hold}); to go further back say `--to VERSION`, to go on say `--lift-hold`")]
-    AlreadyBack {
-        /// The hold.
-        hold: String,
-    },
+    AlreadyBack { hold: String },
     /// Somebody still uses what should be deleted.
     #[error(
         "version {version} is in use by {nodes}; leave `--delete` out, replace them with `kiln prototype refresh`, then delete"
     )]
     InUse {
-        /// The version.
         version: VersionNumber,
         /// Who uses it.
         nodes: String,
@@ -67,8 +54,5 @@ pub enum BackError {
     #[error(
         "the original recipe of `{pool}` was not saved; use `--to VERSION`, or set the recipe by the tool that made the pool"
     )]
-    NoOriginal {
-        /// The pool.
-        pool: String,
-    },
+    NoOriginal { pool: String },
 }

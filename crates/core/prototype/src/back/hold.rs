@@ -22,9 +22,7 @@ pub struct Hold {
     pub after: Option<Date>,
     /// What new nodes were taken back to: a version, or `original`.
     pub to: Option<String>,
-    /// Who did it.
     pub who: Option<String>,
-    /// Why.
     pub reason: String,
 }
 

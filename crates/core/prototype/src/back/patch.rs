@@ -18,7 +18,6 @@ use crate::provenance::Provenance;
 pub struct Fingerprint {
     /// The hash of the package list.
     pub packages: Option<String>,
-    /// The kernel.
     pub kernel: Option<String>,
     /// Kubelet.
     pub kubelet: Option<String>,
@@ -84,7 +83,6 @@ impl Patch {
 /// A bad version, with the contents of it and of the one before it where these are still known.
 #[derive(Debug, Clone, Copy)]
 pub struct Suspect<'a> {
-    /// The version.
     pub bad: &'a BadVersion,
     /// The contents of the version before it, and its own.
     pub contents: Option<(&'a VersionFacts, &'a VersionFacts)>,

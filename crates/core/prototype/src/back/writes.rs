@@ -37,9 +37,7 @@ pub enum Write {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Running {
-    /// The instance.
     pub instance: InstanceId,
-    /// Its node.
     pub node: String,
     /// What it runs.
     pub version: VersionNumber,

@@ -39,7 +39,6 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// The node.
     pub node: String,
     /// What became of it.
     pub verdict: Verdict,
@@ -47,7 +46,6 @@ pub struct Row {
     pub ready_for: Option<Span>,
     /// The day of its last patch.
     pub patched: Option<Date>,
-    /// Its kernel.
     pub kernel: String,
     /// The image that it was made from.
     pub runs: Option<String>,
@@ -75,7 +73,6 @@ pub enum NoDonor {
     /// Too few nodes would do.
     #[error("{found} of at least {least} nodes would do; see the reason beside each node")]
     TooFew {
-        /// How many.
         found: u32,
         /// How many are needed.
         least: u32,
@@ -86,7 +83,6 @@ pub enum NoDonor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Choice {
-    /// The pool.
     pub pool: PoolName,
     /// What patches were held against.
     pub bar: Bar,

@@ -17,15 +17,11 @@ const CONTROL_PLANE_ROLES: [&str; 2] = ["master", "control-plane"];
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeFacts {
-    /// Its name.
     pub name: String,
     /// What ties it to a machine of the cloud.
     pub provider_id: Option<String>,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Its taints.
     pub taints: Vec<Taint>,
     /// Whether no pod is scheduled to it.
     pub cordoned: bool,
@@ -39,9 +35,7 @@ pub struct NodeFacts {
     pub created: Option<Timestamp>,
     /// Whether it runs Windows.
     pub windows: bool,
-    /// Its kernel.
     pub kernel: String,
-    /// Its kubelet.
     pub kubelet: String,
     /// Its distribution and release.
     pub os_image: String,
@@ -55,9 +49,7 @@ pub struct NodeFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
-    /// Its key.
     pub key: String,
-    /// Its value.
     pub value: Option<String>,
     /// What it does to pods that do not tolerate it.
     pub effect: String,

@@ -53,13 +53,10 @@ impl DonorRules {
 /// What a pool's nodes are judged against.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// The pool.
     pub pool: &'a Pool,
-    /// Its instances.
     pub instances: &'a [Instance],
     /// Its line, once there is one.
     pub line: Option<&'a ImageDefinition>,
-    /// The line's versions.
     pub versions: &'a [ImageVersion],
     /// The node that this program runs on.
     pub own_node: Option<&'a str>,

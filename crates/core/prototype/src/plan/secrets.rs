@@ -25,7 +25,6 @@ pub enum Fate {
 pub struct Cloned {
     /// Where it is, or what it is.
     pub place: String,
-    /// Its kind.
     pub kind: String,
     /// What becomes of it.
     pub fate: Fate,

@@ -26,27 +26,16 @@ pub enum BadTag {
         "tag `{name}` has a `{character}` in its name; none of `{FORBIDDEN}` and no control character may be there"
     )]
     Character {
-        /// The name.
         name: String,
         /// The first such character.
         character: char,
     },
     /// The name begins with a word that Azure keeps for itself.
     #[error("tag `{name}` begins with `{prefix}`, which Azure keeps for itself")]
-    Reserved {
-        /// The name.
-        name: String,
-        /// The word.
-        prefix: &'static str,
-    },
+    Reserved { name: String, prefix: &'static str },
     /// The value is too long.
     #[error("the value of tag `{name}` has {length} characters; at most {MAX_VALUE}")]
-    ValueLength {
-        /// The name.
-        name: String,
-        /// The value's length.
-        length: usize,
-    },
+    ValueLength { name: String, length: usize },
     /// There are too many.
     #[error("{0} tags, at most {MAX_TAGS}: leave some of `--tags` out")]
     TooMany(usize),

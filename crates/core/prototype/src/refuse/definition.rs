@@ -16,9 +16,7 @@ pub(super) const MOST_NAME: usize = 80;
 /// What a line must be to hold a donor's image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// The firmware.
     pub generation: Generation,
-    /// The processor.
     pub architecture: Architecture,
     /// What the firmware vouches for.
     pub security_type: SecurityType,

@@ -20,13 +20,11 @@ pub enum Original {
 /// Everything that a run looks at before it touches anything.
 #[derive(Debug, Clone, Copy)]
 pub struct Preflight<'a> {
-    /// The pool.
     pub pool: &'a Pool,
     /// The donor's machine, if the pool has one of that name.
     pub instance: Option<&'a Instance>,
     /// The donor's OS disk.
     pub disk: Option<&'a OsDisk>,
-    /// The donor's node.
     pub node: &'a NodeFacts,
     /// The donor's inside, or why it could not be read.
     pub inside: Result<&'a Inspection, &'a str>,
@@ -52,6 +50,5 @@ pub struct Preflight<'a> {
     pub force: bool,
     /// `--allow-empty-pool`.
     pub allow_empty_pool: bool,
-    /// The day.
     pub today: jiff::civil::Date,
 }

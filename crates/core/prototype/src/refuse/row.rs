@@ -363,7 +363,6 @@ impl Row {
 /// A row that applies, and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The row.
     pub row: Row,
     /// What was found.
     pub found: String,

@@ -9,24 +9,20 @@ use std::time::Duration;
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The method.
     pub method: String,
     /// Path and query.
     pub target: String,
     /// The header fields, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The status.
     pub status: u16,
     /// The type of the body.
     pub content_type: &'static str,
-    /// The body.
     pub body: Vec<u8>,
 }
 

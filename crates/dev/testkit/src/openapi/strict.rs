@@ -23,7 +23,6 @@ pub(super) enum Purpose {
     Update,
     /// POST, and whatever else carries a body.
     Act,
-    /// A response.
     Read,
 }
 

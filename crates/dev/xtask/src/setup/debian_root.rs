@@ -10,7 +10,6 @@ use super::{Failed, Stop, debian, quietly, run};
 /// What the folder holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DebianRoot {
-    /// The release.
     pub(super) suite: &'static str,
     /// What it has beyond the least that Debian is.
     pub(super) packages: &'static [&'static str],

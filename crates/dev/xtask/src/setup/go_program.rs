@@ -12,7 +12,6 @@ use super::{Failed, Stop, quietly, run};
 pub(super) struct GoProgram {
     /// The files of the module: name and content.
     pub(super) module: &'static [(&'static str, &'static str)],
-    /// The program's package.
     pub(super) package: &'static str,
     /// Variables that the linker sets: package, name and value.
     pub(super) variables: &'static [(&'static str, &'static str, &'static str)],

@@ -25,7 +25,6 @@ use crate::wire::{FreshTokenPolicy, Refusal, WireGuard};
 /// What a client is made of.
 #[derive(Clone)]
 pub struct ArmOptions {
-    /// The cloud.
     pub cloud: Cloud,
     /// Who asks.
     pub credential: Arc<Renewing>,

@@ -8,15 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ErrorDetail {
-    /// The code.
     #[serde(deserialize_with = "text_or_nothing")]
     pub code: String,
-    /// The words.
     #[serde(deserialize_with = "text_or_nothing")]
     pub message: String,
     /// What part of the request it is about.
     pub target: Option<String>,
-    /// The causes.
     #[serde(deserialize_with = "list_or_nothing")]
     pub details: Vec<ErrorDetail>,
 }

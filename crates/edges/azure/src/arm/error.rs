@@ -13,9 +13,7 @@ use super::operation::BadHandle;
 /// The request that an error is about. The query is left out: in the URLs of operations it holds signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestLine {
-    /// The method.
     pub method: String,
-    /// The path.
     pub path: String,
 }
 
@@ -37,9 +35,7 @@ pub enum Error {
     /// Azure answered with an error.
     #[error("{request}: {status} {detail} (correlation id {})", correlation_id.as_deref().unwrap_or("none"))]
     Answered {
-        /// The request.
         request: RequestLine,
-        /// The answer's status.
         status: u16,
         /// What the answer says.
         detail: Box<ErrorDetail>,
@@ -53,7 +49,6 @@ pub enum Error {
     /// No whole answer came. Whether Azure acted is unknown.
     #[error("{request}: no answer after {attempts} attempts: {cause}")]
     Unanswered {
-        /// The request.
         request: RequestLine,
         /// What the transport says.
         cause: String,
@@ -71,7 +66,6 @@ pub enum Error {
     /// This client does not send such a request.
     #[error("{request}: not sent: {why}")]
     Refused {
-        /// The request.
         request: RequestLine,
         /// Why not.
         why: String,
@@ -79,7 +73,6 @@ pub enum Error {
     /// The answer is not what its kind of resource looks like.
     #[error("{request}: the answer cannot be read at `{path}`")]
     Unreadable {
-        /// The request.
         request: RequestLine,
         /// The place in the answer.
         path: String,
@@ -91,21 +84,14 @@ pub enum Error {
     ForeignUrl {
         /// The named host.
         host: String,
-        /// The endpoint's host.
         expected: String,
     },
     /// An operation was accepted and then failed.
     #[error("{resource}: the operation failed: {failure}")]
-    Failed {
-        /// The resource.
-        resource: String,
-        /// Why.
-        failure: Failure,
-    },
+    Failed { resource: String, failure: Failure },
     /// An operation was still going on when the patience for it ended.
     #[error("{resource}: the operation still goes on after {} s", waited.as_secs())]
     StillRunning {
-        /// The resource.
         resource: String,
         /// How long it was watched.
         waited: Duration,
@@ -113,7 +99,6 @@ pub enum Error {
     /// A write changed what it had to keep.
     #[error("{resource}: the write changed `{field}`, which it had to keep")]
     NotKept {
-        /// The resource.
         resource: String,
         /// What changed.
         field: &'static str,
@@ -121,7 +106,6 @@ pub enum Error {
     /// A write ended well, and what it wrote is not there: it was lost, or the reading is older than the write.
     #[error("{resource}: the write ended well, and `{field}` is what it was before")]
     NotApplied {
-        /// The resource.
         resource: String,
         /// What did not change.
         field: &'static str,
@@ -129,7 +113,6 @@ pub enum Error {
     /// Something else has the name of what was to be made.
     #[error("{resource}: {found} has this name and is not overwritten")]
     InTheWay {
-        /// The resource.
         resource: String,
         /// What is there.
         found: String,
@@ -137,7 +120,6 @@ pub enum Error {
     /// A resource lacks what every such resource has.
     #[error("{resource}: has no `{field}`")]
     Lacks {
-        /// The resource.
         resource: String,
         /// What is missing.
         field: &'static str,

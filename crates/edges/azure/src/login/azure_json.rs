@@ -31,11 +31,9 @@ struct Fields {
 /// What an `azure.json` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AzureJson {
-    /// The cloud.
     pub cloud: Cloud,
     /// Who asks.
     pub identity: Identity,
-    /// The subscription.
     pub subscription: String,
     /// The resource group.
     pub resource_group: String,

@@ -19,7 +19,6 @@ pub enum BadCloud {
     Endpoint {
         /// Which endpoint.
         endpoint: &'static str,
-        /// Its value.
         url: String,
     },
 }
@@ -27,7 +26,6 @@ pub enum BadCloud {
 /// Where a cloud logs in, where its resources are managed, and for whom a token is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cloud {
-    /// Its name.
     pub name: String,
     /// Where tokens come from.
     pub authority: Url,

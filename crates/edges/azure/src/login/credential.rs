@@ -19,18 +19,14 @@ use super::renewing::Renewing;
 /// An application with a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServicePrincipal {
-    /// The directory.
     pub tenant: String,
-    /// The application.
     pub client_id: String,
-    /// Its secret.
     pub secret: SecretText,
 }
 
 /// Which of a machine's identities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManagedIdentity {
-    /// The machine's own.
     System,
     /// One that was given to it, by its client id.
     ClientId(String),
@@ -54,9 +50,7 @@ pub enum Identity {
     Managed(ManagedIdentity),
     /// A Kubernetes service account that the directory trusts.
     Workload {
-        /// The directory.
         tenant: String,
-        /// The application.
         client_id: String,
         /// The file with the service account's token; it is read again as the token changes.
         token_file: PathBuf,
@@ -83,7 +77,6 @@ impl Identity {
 /// Who asks, and which cloud.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// The cloud.
     pub cloud: Cloud,
     /// Who asks.
     pub identity: Identity,

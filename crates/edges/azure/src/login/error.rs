@@ -8,7 +8,6 @@ use super::cloud::BadCloud;
 /// A place in a file, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The line.
     pub line: usize,
     /// The column, in bytes.
     pub column: usize,
@@ -25,20 +24,12 @@ impl fmt::Display for Place {
 pub enum LoginError {
     /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// A file does not say what it must.
     #[error("{}:{place}: `{field}`: {problem}", path.display())]
     Field {
-        /// The file.
         path: PathBuf,
-        /// The place.
         place: Place,
-        /// The field.
         field: String,
         /// What is wrong with it.
         problem: String,
@@ -46,7 +37,6 @@ pub enum LoginError {
     /// An environment variable is missing or wrong.
     #[error("environment variable `{name}`: {problem}")]
     Variable {
-        /// The variable.
         name: &'static str,
         /// What is wrong with it.
         problem: String,

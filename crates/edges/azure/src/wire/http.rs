@@ -22,26 +22,17 @@ pub struct HttpOptions {
 pub enum CaError {
     /// The file cannot be read.
     #[error("cannot read the certificate file `{}`", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// The file is not PEM.
     #[error("`{}` holds no certificates in PEM form", path.display())]
     Pem {
-        /// The file.
         path: PathBuf,
         /// Why, where somebody said so.
         source: Option<reqwest::Error>,
     },
     /// The client cannot be made.
     #[error("cannot make an HTTP client")]
-    Client {
-        /// Why.
-        source: reqwest::Error,
-    },
+    Client { source: reqwest::Error },
 }
 
 /// Makes the client. It follows no redirects: a token must not go where an answer points.

@@ -10,13 +10,11 @@ use azure_core::http::{AsyncRawResponse, HttpClient, Request};
 /// One request and its answer, without headers: those hold the token. Bodies may hold custom data, so that it does not print them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Exchange {
-    /// The method.
     pub method: String,
     /// The whole URL.
     pub url: String,
     /// What was sent.
     pub request_body: Bytes,
-    /// The answer's status.
     pub status: u16,
     /// What came back.
     pub response_body: Bytes,

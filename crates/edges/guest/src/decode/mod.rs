@@ -34,10 +34,7 @@ pub enum DecodeError {
     Foreign,
     /// It is too long before anything is unwrapped.
     #[error("it has {size} bytes, at most {ENCODED} are read")]
-    TooLong {
-        /// Its length.
-        size: usize,
-    },
+    TooLong { size: usize },
     /// It grows too much.
     #[error("it grows beyond {DECODED} bytes")]
     Grows,
@@ -53,7 +50,6 @@ pub enum DecodeError {
     /// It holds two documents or credentials, and nothing says which one counts.
     #[error("it holds {count} parts of the type `{kind}`, and nothing says which one counts")]
     Ambiguous {
-        /// How many.
         count: usize,
         /// Of which type.
         kind: &'static str,
@@ -74,7 +70,6 @@ pub enum DecodeError {
 /// What was unwrapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// The document's JSON.
     pub document: Vec<u8>,
     /// The credential beside it.
     pub credential: Option<SecretBytes>,

@@ -46,7 +46,6 @@ pub struct Reply {
     pub kind: Kind,
     /// The address that it is about.
     pub address: Ipv4Addr,
-    /// The server.
     pub server: Ipv4Addr,
     /// Which of the address' bits are its network's.
     pub mask: Option<Ipv4Addr>,

@@ -17,15 +17,11 @@ use crate::root::{Kind, Root, split};
 /// What stands at a path. Links are not followed: who wants a file there wants no link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A file.
     File {
         /// SHA-256 of its bytes in hexadecimal digits.
         sha256: String,
-        /// Its permissions.
         mode: u32,
-        /// Its owner.
         uid: u32,
-        /// Its group.
         gid: u32,
     },
     /// A symbolic link.

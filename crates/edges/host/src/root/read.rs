@@ -22,9 +22,7 @@ const PAGE: u64 = 4 << 10;
 pub struct Contents {
     /// What is in it.
     pub bytes: Vec<u8>,
-    /// Its permissions.
     pub mode: u32,
-    /// Its owner.
     pub uid: u32,
 }
 

@@ -13,7 +13,6 @@ use crate::name::NodeName;
 pub struct Left {
     /// Which one.
     pub pod: PodId,
-    /// Why.
     pub because: LeftBecause,
 }
 
@@ -59,17 +58,14 @@ pub enum DrainError {
     /// Pods that may not be touched are on the node. None was; where such a pod came later, others were evicted before it.
     #[error("node `{node}` is not drained, {}: {}", if *began { "a pod came meanwhile" } else { "nothing was evicted" }, blocked(pods))]
     Blocked {
-        /// The node.
         node: NodeName,
         /// Whether pods were evicted before.
         began: bool,
-        /// The pods.
         pods: Vec<(PodId, BlockReason)>,
     },
     /// Pods did not leave.
     #[error("node `{node}` is not drained after {} s: {}", after.as_secs(), left(pods))]
     Left {
-        /// The node.
         node: NodeName,
         /// How long it was tried.
         after: Duration,
@@ -78,10 +74,7 @@ pub enum DrainError {
     },
     /// The caller called it off.
     #[error("the drain of node `{node}` was called off")]
-    Cancelled {
-        /// The node.
-        node: NodeName,
-    },
+    Cancelled { node: NodeName },
     /// A request failed.
     #[error(transparent)]
     Cluster(#[from] Error),

@@ -7,9 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 /// Which pod. A pod of the same name with another uid is another pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodId {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its id among all pods that ever were.
     pub uid: String,
@@ -28,7 +26,6 @@ pub enum Controller {
     None,
     /// A `DaemonSet`, which makes it anew on the same node.
     DaemonSet {
-        /// Its name.
         name: String,
         /// Whether it still exists.
         exists: bool,

@@ -15,13 +15,10 @@ pub struct BadProviderId(pub String);
 /// Which machine a node is. Azure and what writes the id disagree about case, so that it means nothing.
 #[derive(Debug, Clone)]
 pub struct ProviderId {
-    /// The subscription.
     pub subscription: String,
     /// The resource group.
     pub resource_group: String,
-    /// The pool.
     pub pool: PoolName,
-    /// The instance.
     pub instance: InstanceId,
 }
 

@@ -14,15 +14,12 @@ use crate::name::NodeName;
 /// A node as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSeen {
-    /// Its name.
     pub name: NodeName,
     /// Its id among all objects that ever were.
     pub uid: String,
     /// Which machine it is, in the cloud's words.
     pub provider_id: Option<String>,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
     pub annotations: BTreeMap<String, String>,
     /// Whether nothing new is scheduled onto it.
     pub cordoned: bool,
@@ -47,7 +44,6 @@ pub struct NodeSeen {
 /// A taint of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taint {
-    /// Its key.
     pub key: String,
     /// Its value; empty where it has none.
     pub value: String,
@@ -58,7 +54,6 @@ pub struct Taint {
 /// What runs on a node, as kubelet says; empty where it has not said it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct System {
-    /// The kernel's version.
     pub kernel: String,
     /// Kubelet's version.
     pub kubelet: String,
@@ -103,9 +98,7 @@ pub enum Readiness {
     NotReady {
         /// `False` or `Unknown`.
         status: String,
-        /// The machine's word.
         reason: String,
-        /// The sentence.
         message: String,
     },
     /// Kubelet never said anything.

@@ -28,7 +28,6 @@ pub struct PoolSpec {
     pub size: Size,
     /// What they read at first boot.
     pub custom_data: Option<SecretText>,
-    /// Its tags.
     pub tags: Tags,
 }
 
@@ -36,7 +35,6 @@ pub struct PoolSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
-    /// Its name.
     pub name: MachineKey,
     /// Its pool and its place there.
     pub place: Option<(PoolName, InstanceId)>,
@@ -56,7 +54,6 @@ pub struct Shown {
     pub wanted_on: bool,
     /// Layers below what it writes, without the base.
     pub layers: usize,
-    /// Its tags.
     pub tags: Tags,
 }
 

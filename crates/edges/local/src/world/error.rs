@@ -10,7 +10,6 @@ pub enum WorldError {
     /// A file could not be read or written.
     #[error("`{}`", path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -18,7 +17,6 @@ pub enum WorldError {
     /// A file of the world is not what a world writes.
     #[error("`{}` is not the record of a world", path.display())]
     Record {
-        /// The file.
         path: PathBuf,
         /// Why not.
         source: serde_json::Error,
@@ -26,7 +24,6 @@ pub enum WorldError {
     /// A program could not be started.
     #[error("cannot run `{program}`")]
     Program {
-        /// The program.
         program: String,
         /// Why not.
         source: io::Error,
@@ -60,7 +57,6 @@ pub enum WorldError {
     /// A program is not installed.
     #[error("`{program}` is not in `{place}`; it is in the package `{package}` of Debian and Ubuntu")]
     Missing {
-        /// The program.
         program: &'static str,
         /// The package that it is in.
         package: &'static str,
@@ -82,7 +78,6 @@ pub enum WorldError {
     /// There are more machines than addresses.
     #[error("number {number} has no address: a world has {most}")]
     NoAddress {
-        /// The machine's number.
         number: u16,
         /// How many there are.
         most: u16,

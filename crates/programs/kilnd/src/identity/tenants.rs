@@ -37,10 +37,7 @@ pub(super) enum Layers {
     /// In these folders.
     Known(Vec<String>),
     /// The runtime's list of them cannot be read.
-    Unknown {
-        /// Why.
-        why: String,
-    },
+    Unknown { why: String },
 }
 
 /// The folders of what containers wrote. Layers of images lie beside them and look alike: only the runtime's own list tells them apart.

@@ -44,9 +44,7 @@ pub(super) enum NotReached {
     NoWay {
         /// Who gave it.
         server: Ipv4Addr,
-        /// The address.
         address: Ipv4Addr,
-        /// The service.
         target: Ipv4Addr,
     },
 }

@@ -43,9 +43,7 @@ pub(super) struct Wishes {
 pub(super) struct Waiting {
     /// What for.
     pub(super) kind: String,
-    /// The document's number.
     pub(super) generation: u64,
-    /// The document's hash.
     pub(super) hash: String,
 }
 

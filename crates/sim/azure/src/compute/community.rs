@@ -15,9 +15,7 @@ use crate::world::World;
 pub struct CommunityImage {
     /// The public name of the gallery.
     pub gallery: String,
-    /// The definition.
     pub definition: String,
-    /// Its versions.
     pub versions: Vec<CommunityVersion>,
 }
 
@@ -25,7 +23,6 @@ pub struct CommunityImage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommunityVersion {
-    /// Its number.
     pub version: String,
     /// When it was published.
     pub published: jiff::Timestamp,

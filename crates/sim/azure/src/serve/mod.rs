@@ -43,7 +43,6 @@ pub struct Listen {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for {what}: {source}")]
 pub struct BindError {
-    /// The address.
     pub address: SocketAddr,
     /// What for.
     pub what: &'static str,

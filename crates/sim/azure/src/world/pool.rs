@@ -88,7 +88,6 @@ pub struct ExtensionSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Taint {
-    /// Its key.
     pub key: String,
     /// Its value, which may be empty.
     pub value: String,

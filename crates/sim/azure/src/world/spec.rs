@@ -27,7 +27,6 @@ pub struct WorldSpec {
     pub foreign_subscriptions: Vec<ForeignSubscription>,
     /// The resource group that the pools are in.
     pub resource_group: String,
-    /// Its location.
     pub location: String,
     /// The regions of this Azure.
     pub regions: Vec<Region>,
@@ -59,7 +58,6 @@ pub struct WorldSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForeignSubscription {
-    /// Its id.
     pub subscription_id: String,
     /// The tenant that it trusts.
     pub tenant_id: String,
@@ -82,7 +80,6 @@ pub struct Region {
 pub struct Client {
     /// Application id.
     pub client_id: String,
-    /// Its secret.
     pub client_secret: String,
     /// Assertions that are taken in the secret's place: the service account tokens of a workload.
     #[serde(default)]

@@ -38,7 +38,6 @@ const LEASES: &str = "kube-node-lease";
 #[derive(Debug, thiserror::Error)]
 #[error("kubelet of {node}: {what}: {source}")]
 pub struct KubeletError {
-    /// The node.
     pub node: String,
     /// What it wanted to do.
     pub what: &'static str,
