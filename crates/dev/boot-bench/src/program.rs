@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use packaging::{Architecture, Program, build};
-use test_deps::Part;
+use test_deps::TestDep;
 
 use crate::boot::{Disk, Machine};
 use crate::container::start_all;
@@ -107,11 +107,11 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
 /// Does it. Must run in namespaces of its own (mounts, processes, network): everything that it mounts and starts ends with them.
 pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
     let cache = test_deps::Cache::of_user().map_err(|error| Error::Part(error.to_string()))?;
-    let part = |part: Part| match cache.find(part) {
+    let part = |part: TestDep| match cache.find(part) {
         Ok(_) => Ok(cache.folder(part).join("root")),
         Err(error) => Err(Error::Part(error.to_string())),
     };
-    let (tools_root, base) = (part(Part::LabTools)?, part(Part::LabRoot)?);
+    let (tools_root, base) = (part(TestDep::LabTools)?, part(TestDep::LabRoot)?);
     folder(&asked.work)?;
     let kilnd = if let Some(given) = &asked.kilnd {
         given.clone()
@@ -186,9 +186,9 @@ pub fn count(root: &Path) -> Result<(String, bool), Error> {
     let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
     let built = build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?;
     let cache = test_deps::Cache::of_user().map_err(|error| Error::Part(error.to_string()))?;
-    cache.find(Part::NodeRoot).map_err(|error| Error::Part(error.to_string()))?;
+    cache.find(TestDep::NodeRoot).map_err(|error| Error::Part(error.to_string()))?;
     // Debian's strace, with the libraries that it was built for.
-    let debian = cache.folder(Part::NodeRoot).join("root");
+    let debian = cache.folder(TestDep::NodeRoot).join("root");
     let library = debian.join("usr/lib/x86_64-linux-gnu");
     let words = [library.join("ld-linux-x86-64.so.2"), "--library-path".into(), library, debian.join("usr/bin/strace")];
     let strace = words.map(|word| word.display().to_string());

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use testkit::{Part, require, run};
+use testkit::{TestDep, require, run};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).unwrap().to_path_buf()
@@ -61,7 +61,7 @@ fn the_real_binary_is_static_and_its_image_has_one_digest() {
 
 /// Lets umoci, which checks each digest on its way, unpack an image; returns the root of its files.
 fn umoci(layout: &Path, bundle: &Path) -> PathBuf {
-    let mut command = Command::new(require(Part::Umoci));
+    let mut command = Command::new(require(TestDep::Umoci));
     let image = format!("{}:{}", layout.display(), env!("CARGO_PKG_VERSION"));
     command.args(["unpack", "--rootless", "--image", &image]).arg(bundle);
     let _ = run(command, Duration::from_mins(2)).success();
@@ -96,7 +96,7 @@ fn a_damaged_image_is_not_unpacked_by_the_reader() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&layer, bytes).unwrap();
-    let mut command = Command::new(require(Part::Umoci));
+    let mut command = Command::new(require(TestDep::Umoci));
     let image = format!("{}:{}", layout.display(), env!("CARGO_PKG_VERSION"));
     command.args(["unpack", "--rootless", "--image", &image]).arg(folder.path().join("damaged"));
     assert_ne!(run(command, Duration::from_mins(2)).code, Some(0));
