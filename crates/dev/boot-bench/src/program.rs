@@ -116,7 +116,7 @@ pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
     let kilnd = if let Some(given) = &asked.kilnd {
         given.clone()
     } else {
-        let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+        let architecture = Architecture::from_rust(std::env::consts::ARCH)?;
         build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?.path
     };
     packaging::refuse_dynamic(&kilnd)?;
@@ -183,7 +183,7 @@ impl Machines<'_> {
 
 /// Counts what the shipped kilnd costs a node: a table, and whether every budget holds.
 pub fn count(root: &Path) -> Result<(String, bool), Error> {
-    let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+    let architecture = Architecture::from_rust(std::env::consts::ARCH)?;
     let built = build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?;
     let cache = test_deps::Cache::of_user().map_err(|error| Error::Part(error.to_string()))?;
     cache.find(TestDep::NodeRoot).map_err(|error| Error::Part(error.to_string()))?;
@@ -196,7 +196,7 @@ pub fn count(root: &Path) -> Result<(String, bool), Error> {
     folder(&work)?;
     let figures = measure(&built.path, &root.join("units"), &strace, &work)?;
     let (table, well) = table(&figures);
-    Ok((format!("{table}\nbuilt for {}\n", built.how()), well))
+    Ok((format!("{table}\nbuilt for {}\n", built.description()), well))
 }
 
 /// The kernel of the root, under a name without its version.

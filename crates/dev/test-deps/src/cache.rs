@@ -35,6 +35,7 @@ impl Cache {
         Self { root: root.into() }
     }
 
+    /// The folder with one folder per installed dependency, and their locks and logs.
     pub fn root(&self) -> &Path {
         &self.root
     }

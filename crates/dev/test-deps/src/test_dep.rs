@@ -236,6 +236,7 @@ impl TestDep {
         }
     }
 
+    /// The installation; its hash is part of the folder's name.
     pub fn recipe(self) -> Recipe {
         match self {
             Self::CargoDeny => Recipe::Cargo { package: "cargo-deny", version: "0.20.2" },
