@@ -7,7 +7,7 @@ use kiln_aks_formats::{from_base64, to_base64};
 use kiln_bootstrap::{Bootstrapper, Kind, KubeadmJoin, Layer, Place, Resolved, resolve};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
-use test_deps::{Cache, Part};
+use test_deps::{Cache, TestDep};
 
 const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
 
@@ -49,7 +49,7 @@ fn join(version: &str) -> Value {
 
 /// What kubeadm's types make of a document, or what they have against it.
 fn read(folder: &Path, document: &Value) -> Result<Value, String> {
-    let program = Cache::of_user().unwrap().find(Part::KubeadmTypes).unwrap_or_else(|missing| panic!("{missing}"));
+    let program = Cache::of_user().unwrap().find(TestDep::KubeadmTypes).unwrap_or_else(|missing| panic!("{missing}"));
     let file = folder.join("join.json");
     std::fs::write(&file, document.to_string()).unwrap();
     let output = Command::new(program).arg(&file).output().unwrap();

@@ -1,5 +1,5 @@
-//! Whole environments, so that every variable is held without the recorded files too. `KILN_BLESS=1` writes them; read the
-//! difference before you commit it.
+//! Snapshots of whole environments, which cover every variable without the recorded data. `KILN_BLESS=1` rewrites them; read the
+//! diff before you commit it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use dice::Dice;
 use kiln_boot_analysis::explain::explain;
 use kiln_boot_analysis::{Boot, Usec, capture, plot};
-use test_deps::Part;
+use test_deps::TestDep;
 
 /// A node has some 300 units; 5,000 is one with thousands of mounts and devices.
 const SIZES: [usize; 4] = [300, 1_000, 2_500, 5_000];
@@ -71,7 +71,7 @@ fn quickest(mut work: impl FnMut()) -> Duration {
 
 /// The tool's chain of kubelet, over a bus that serves the boot.
 fn theirs(folder: &std::path::Path) -> String {
-    let mut command = Command::new(testkit::require(Part::SystemdAnalyze));
+    let mut command = Command::new(testkit::require(TestDep::SystemdAnalyze));
     command.args(["--user", "--no-pager", "critical-chain", KUBELET]);
     command.env("XDG_RUNTIME_DIR", folder).env("SYSTEMD_COLORS", "0").env("LC_ALL", "C.UTF-8");
     command.env_remove("DBUS_SESSION_BUS_ADDRESS");

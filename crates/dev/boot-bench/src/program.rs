@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use packaging::{Architecture, Program, build};
-use test_deps::Part;
+use test_deps::TestDep;
 
 use crate::boot::{Disk, Machine};
 use crate::container::start_all;
@@ -107,16 +107,16 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
 /// Does it. Must run in namespaces of its own (mounts, processes, network): everything that it mounts and starts ends with them.
 pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
     let cache = test_deps::Cache::of_user().map_err(|error| Error::Part(error.to_string()))?;
-    let part = |part: Part| match cache.find(part) {
+    let part = |part: TestDep| match cache.find(part) {
         Ok(_) => Ok(cache.folder(part).join("root")),
         Err(error) => Err(Error::Part(error.to_string())),
     };
-    let (tools_root, base) = (part(Part::LabTools)?, part(Part::LabRoot)?);
+    let (tools_root, base) = (part(TestDep::LabTools)?, part(TestDep::LabRoot)?);
     folder(&asked.work)?;
     let kilnd = if let Some(given) = &asked.kilnd {
         given.clone()
     } else {
-        let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+        let architecture = Architecture::from_rust(std::env::consts::ARCH)?;
         build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?.path
     };
     packaging::refuse_dynamic(&kilnd)?;
@@ -183,12 +183,12 @@ impl Machines<'_> {
 
 /// Counts what the shipped kilnd costs a node: a table, and whether every budget holds.
 pub fn count(root: &Path) -> Result<(String, bool), Error> {
-    let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+    let architecture = Architecture::from_rust(std::env::consts::ARCH)?;
     let built = build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?;
     let cache = test_deps::Cache::of_user().map_err(|error| Error::Part(error.to_string()))?;
-    cache.find(Part::NodeRoot).map_err(|error| Error::Part(error.to_string()))?;
+    cache.find(TestDep::NodeRoot).map_err(|error| Error::Part(error.to_string()))?;
     // Debian's strace, with the libraries that it was built for.
-    let debian = cache.folder(Part::NodeRoot).join("root");
+    let debian = cache.folder(TestDep::NodeRoot).join("root");
     let library = debian.join("usr/lib/x86_64-linux-gnu");
     let words = [library.join("ld-linux-x86-64.so.2"), "--library-path".into(), library, debian.join("usr/bin/strace")];
     let strace = words.map(|word| word.display().to_string());
@@ -196,7 +196,7 @@ pub fn count(root: &Path) -> Result<(String, bool), Error> {
     folder(&work)?;
     let figures = measure(&built.path, &root.join("units"), &strace, &work)?;
     let (table, well) = table(&figures);
-    Ok((format!("{table}\nbuilt for {}\n", built.how()), well))
+    Ok((format!("{table}\nbuilt for {}\n", built.description()), well))
 }
 
 /// The kernel of the root, under a name without its version.

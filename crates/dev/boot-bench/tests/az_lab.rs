@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use test_deps::Part;
+use test_deps::TestDep;
 use testkit::require;
 
 /// Where the boots of this test go: not where somebody measures.
@@ -27,8 +27,8 @@ fn root_size(boot: &str) -> u64 {
 
 #[test]
 fn kilnd_makes_the_floor_s_node_before_the_lease_and_turns_on_swap_and_grows_the_root() {
-    require(Part::LabTools);
-    require(Part::LabRoot);
+    require(TestDep::LabTools);
+    require(TestDep::LabRoot);
     let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
     lab.args(["boot", "--icount", "--output", "json"]);
     for variant in ["floor", "kilnd", "cloud-init", "disks"] {

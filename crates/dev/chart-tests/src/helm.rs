@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::{Finished, Part, require, run};
+use testkit::{Finished, TestDep, require, run};
 
 use crate::{Rendered, chart};
 
@@ -40,7 +40,7 @@ impl Helm {
     /// Runs a command, against the cluster of a kubeconfig or without one.
     #[track_caller]
     pub fn run(&self, kubeconfig: Option<&Path>, arguments: &[&str]) -> Finished {
-        let mut command = Command::new(require(Part::Helm));
+        let mut command = Command::new(require(TestDep::Helm));
         command.args(arguments);
         for name in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             command.env(name, self.home.path().join(name));

@@ -2,19 +2,19 @@
 
 use std::path::PathBuf;
 
-use test_deps::{Cache, Part};
+use test_deps::{Cache, TestDep};
 
 use crate::{ControlPlane, Error};
 
 /// The files of Karpenter's definitions: `NodePool`, `NodeClaim` and the rest as Karpenter itself publishes them, and `AKSNodeClass` as its
 /// provider for Azure does. The provider's module holds copies of Karpenter's own too, of the version that it was made with; they are left.
 pub fn karpenter_crds() -> Result<Vec<PathBuf>, Error> {
-    let one = Cache::of_user()?.find(Part::KarpenterCrds)?;
+    let one = Cache::of_user()?.find(TestDep::KarpenterCrds)?;
     let folder = one.parent().unwrap_or(&one);
     let entries = std::fs::read_dir(folder).map_err(Error::file(folder))?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
-    files.push(Cache::of_user()?.find(Part::KarpenterAzureCrds)?);
+    files.push(Cache::of_user()?.find(TestDep::KarpenterAzureCrds)?);
     Ok(files)
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use test_deps::Part;
+use test_deps::TestDep;
 
 use crate::{Finished, require, run};
 
@@ -17,7 +17,7 @@ const DEAD_END: &str = "http://127.0.0.1:9";
 /// Runs a Python script with the Azure SDK at hand; a script that fails fails the test with all that it said.
 #[track_caller]
 pub fn python(script: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
-    let mut command = Command::new(require(Part::PythonSdk));
+    let mut command = Command::new(require(TestDep::PythonSdk));
     command.arg(script).args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
     seal(&mut command);
     command.envs(variables.iter().copied());
@@ -27,7 +27,7 @@ pub fn python(script: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> 
 /// Runs an `az` command with its configuration in a folder of the test's own. Whether it failed is for the caller to judge.
 #[track_caller]
 pub fn az(configuration: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
-    let mut command = Command::new(require(Part::AzureCli));
+    let mut command = Command::new(require(TestDep::AzureCli));
     command.args(arguments);
     seal(&mut command);
     command

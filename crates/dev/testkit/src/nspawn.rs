@@ -1,4 +1,4 @@
-//! Machines for tests: a real systemd, booted from an overlay over [`Part::NodeRoot`](crate::Part) in a second.
+//! Machines for tests: a real systemd, booted from an overlay over [`TestDep::NodeRoot`](crate::TestDep) in a second.
 //!
 //! A machine has its own processes, mounts, control groups and network. In that network nobody answers but the test: an address of the
 //! cloud is on its loopback device, and [`Network::listen`](crate::Network::listen) listens there. Everything is gone when the [`Machine`] is dropped, and

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
-use test_deps::Part;
+use test_deps::TestDep;
 use testkit::require;
 
 /// Growing a mounted ext4 takes this; see capability.h.
@@ -36,7 +36,7 @@ fn a_root_with_room_behind_it_grows_while_it_is_mounted() {
     fs::write(&config, document.to_string()).expect("written");
     let work = folder.path().join("work");
     fs::create_dir(&work).expect("a folder");
-    let proof = require(Part::LabRoot);
+    let proof = require(TestDep::LabRoot);
     let tools = proof.ancestors().nth(3).expect("a root");
     let output = Command::new("unshare")
         .args(["--mount", "--net", "sh"])

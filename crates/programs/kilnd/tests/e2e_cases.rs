@@ -3,7 +3,7 @@
 mod support;
 
 use support::case::{Needs, check_with, names};
-use test_deps::Part;
+use test_deps::TestDep;
 use testkit::cases;
 
 cases! {
@@ -22,7 +22,7 @@ fn check(folder: &str) {
 
 /// Debian's strace, with the libraries that it was built for.
 fn strace() -> String {
-    let nspawn = testkit::require(Part::NodeRoot);
+    let nspawn = testkit::require(TestDep::NodeRoot);
     let root = nspawn.ancestors().nth(3).expect("`/usr/bin/systemd-nspawn` is below a root");
     let library = root.join("usr/lib/x86_64-linux-gnu");
     let loader = library.join("ld-linux-x86-64.so.2");

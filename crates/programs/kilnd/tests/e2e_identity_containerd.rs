@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use testkit::Part;
+use testkit::TestDep;
 
 /// Everything in one namespace: a file system in memory, since overlays do not lie on overlays; containerd with an image and two
 /// containers; its disk in another machine; containerd once more. Ends with whoever started it.
@@ -73,7 +73,7 @@ stop
 #[test]
 fn a_clone_keeps_its_images_whole_and_nothing_of_what_containers_wrote() {
     // The part is known by a program in its root, `root/usr/bin/…`.
-    let program = testkit::require(Part::NodeRoot);
+    let program = testkit::require(TestDep::NodeRoot);
     let parts = program.ancestors().nth(3).expect("a root");
     let work = tempfile::tempdir().expect("a folder");
     let output = Command::new("unshare")

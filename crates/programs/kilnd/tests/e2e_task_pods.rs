@@ -12,7 +12,7 @@ use identity_donor::{DONOR, Disk, SECRET, TOKEN, donor, empty, said};
 use kiln_kubernetes::{Task, task_pod};
 use kiln_node_plan::Findings;
 use serde_json::{Value, json};
-use test_deps::Part;
+use test_deps::TestDep;
 
 const CLONE: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 const CUSTOM_DATA: &str = "/var/lib/cloud/instances/donor/user-data.txt";
@@ -29,7 +29,7 @@ fn run(pod: &Value, disk: &Disk, name: &str) -> Output {
     fs::create_dir(bundle.path().join("rootfs")).expect("a folder");
     let config = config(pod, disk);
     fs::write(bundle.path().join("config.json"), config.to_string()).expect("written");
-    let nspawn = testkit::require(Part::NodeRoot);
+    let nspawn = testkit::require(TestDep::NodeRoot);
     let runc = nspawn.ancestors().nth(3).expect("a root").join("sbin/runc");
     let mut command = Command::new(&runc);
     command.arg("--root").arg(bundle.path().join("state")).arg("run").arg("--bundle").arg(bundle.path());

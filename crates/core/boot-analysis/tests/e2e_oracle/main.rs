@@ -9,7 +9,7 @@ use std::process::Command;
 
 use kiln_boot_analysis::{Boot, Usec};
 use tempfile::TempDir;
-use test_deps::Part;
+use test_deps::TestDep;
 
 /// Boots that every run tries.
 const CASES: u64 = 300;
@@ -29,7 +29,7 @@ impl Tool {
     }
 
     fn run(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new(testkit::require(Part::SystemdAnalyze));
+        let mut command = Command::new(testkit::require(TestDep::SystemdAnalyze));
         command.arg("--user").arg("--no-pager").args(arguments);
         command.env("XDG_RUNTIME_DIR", self.folder.path()).env("SYSTEMD_COLORS", "0").env("LC_ALL", "C.UTF-8");
         command.env_remove("DBUS_SESSION_BUS_ADDRESS");
@@ -111,7 +111,7 @@ fn a_boot_that_goes_on_is_refused_as_the_tool_refuses_it() {
     boot.manager.finish = Some(Usec::ZERO);
     assert!(kiln_boot_analysis::chain(&boot, "default.target", Usec::ZERO).is_err());
     let tool = Tool::new(&boot);
-    let mut command = Command::new(testkit::require(Part::SystemdAnalyze));
+    let mut command = Command::new(testkit::require(TestDep::SystemdAnalyze));
     command.args(["--user", "critical-chain"]).env("XDG_RUNTIME_DIR", tool.folder.path());
     let output = command.output().expect("systemd-analyze runs");
     assert!(!output.status.success());

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde::Deserialize;
-use testkit::Part;
+use testkit::TestDep;
 
 /// Far more than a start and a thousand labels need on a busy machine.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -56,7 +56,7 @@ pub(crate) fn measure(pictures: &[String]) -> Vec<Measured> {
         .collect();
     let page = folder.path().join("page.html");
     std::fs::write(&page, format!("{head}<body>\n{}{script}", sources.concat())).expect("a page");
-    let mut browser = Command::new(testkit::require(Part::Chromium));
+    let mut browser = Command::new(testkit::require(TestDep::Chromium));
     browser
         // Chromium's own sandbox does not work for root, nor in most containers; the page is ours.
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])

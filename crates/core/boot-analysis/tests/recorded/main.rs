@@ -53,3 +53,22 @@ fn the_way_of_a_recorded_boot_adds_up_and_begins_with_pid_1_at_work() {
     let forgotten = "multi-user.target waited 2.271s; why is unknown: it is not recorded what became of rescue.target, e2scrub_reap.service, rescue.service";
     assert!(explained.findings.iter().any(|finding| finding.found == forgotten), "{:?}", explained.findings);
 }
+
+mod recordings {
+    use testkit::recordings::boot_samples;
+
+    #[test]
+    fn the_files_of_these_tests_are_the_recorded_ones() {
+        let files = [
+            ("blame.txt", include_str!("blame.txt")),
+            ("critical-chain.txt", include_str!("critical-chain.txt")),
+            ("manager.txt", include_str!("manager.txt")),
+            ("time.txt", include_str!("time.txt")),
+            ("units.txt", include_str!("units.txt")),
+        ];
+        for (name, copy) in files {
+            let recorded = std::fs::read_to_string(boot_samples().join(name)).expect("a recorded file");
+            assert!(recorded == copy, "{name} differs");
+        }
+    }
+}

@@ -5,5 +5,6 @@ mod documents;
 mod drift;
 mod generated;
 mod node_drift;
+mod recordings;
 mod render;
 mod secrets;

@@ -94,7 +94,7 @@ fn answer(when: &str) -> Result<Option<Reason>, DriftError> {
     }
 }
 
-const TABLE: [(&str, Option<&str>); 17] = [
+pub(crate) const TABLE: [(&str, Option<&str>); 17] = [
     ("nothing changed", Some("")),
     ("nodeclass missing", Some("")),
     ("nodeclaim without providerID", None),
@@ -119,17 +119,6 @@ fn the_table_of_drift_holds() {
     for (when, want) in TABLE {
         let got = answer(when).ok().map(|reason| reason.map_or("", Reason::as_str));
         assert_eq!(got, want, "{when}");
-    }
-}
-
-#[test]
-fn the_recorded_table_is_this_one() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/golden/karp-drift.json");
-    let Ok(text) = std::fs::read(path) else { return };
-    let file: serde_json::Value = serde_json::from_slice(&text).unwrap();
-    for case in file["cases"].as_array().unwrap() {
-        let want = if case["error"] == true { None } else { case["reason"].as_str() };
-        assert!(TABLE.contains(&(case["when"].as_str().unwrap(), want)), "{case}");
     }
 }
 

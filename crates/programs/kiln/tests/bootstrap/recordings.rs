@@ -1,18 +1,16 @@
-//! The recorded data through the program, where the folder with it is present; what matters of it stands in the repository's own
-//! tests too.
+//! Recorded data of AKS and Karpenter, processed by the program.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kiln_aks_formats::from_base64;
 use serde_json::Value;
+use testkit::recordings::golden;
 
 use crate::fixture::Folder;
 
-const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/golden");
-
 fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(Path::new(RECORDED).join(folder)) else { return Vec::new() };
+    let entries = std::fs::read_dir(golden().join(folder)).expect("a folder");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     files.retain(|path| path.to_string_lossy().ends_with(ending));
     files.sort();
@@ -66,12 +64,9 @@ fn every_recorded_node_controller_document_renders_to_its_environment() {
 
 #[test]
 fn the_drivers_of_a_list_of_components_reach_the_environment() {
-    let components = Path::new(RECORDED).join("anc-gpu-components-input.json");
-    if !components.is_file() {
-        return;
-    }
+    let components = golden().join("anc-gpu-components-input.json");
     let folder = Folder::new();
-    let cases = json(&Path::new(RECORDED).join("anc-gpu-driver-version.json"));
+    let cases = json(&golden().join("anc-gpu-driver-version.json"));
     for case in cases["cases"].as_array().expect("cases") {
         let size = case["size"].as_str().expect("a size");
         folder.write("anc.json", &serde_json::json!({"version": "v1", "vm_size": size}).to_string());
@@ -85,10 +80,7 @@ fn the_drivers_of_a_list_of_components_reach_the_environment() {
 fn documents_of_other_versions_are_read_and_round_trip() {
     let [plain, unexpected] =
         ["anc-compat-test_aksnodeconfig.json", "anc-compat-test_aksnodeconfig_fields_unexpected.json"]
-            .map(|name| Path::new(RECORDED).join(name));
-    if !plain.is_file() {
-        return;
-    }
+            .map(|name| golden().join(name));
     let folder = Folder::new();
     let through = |path: &Path| {
         let file = path.to_string_lossy();
@@ -102,10 +94,7 @@ fn documents_of_other_versions_are_read_and_round_trip() {
 
 #[test]
 fn every_recorded_class_has_its_hash() {
-    let path = Path::new(RECORDED).join("karp-nodeclass-hash-sample.json");
-    if !path.is_file() {
-        return;
-    }
+    let path = golden().join("karp-nodeclass-hash-sample.json");
     let (folder, file) = (Folder::new(), json(&path));
     for case in file["cases"].as_array().expect("cases") {
         let mut spec = file["base_spec"].as_object().expect("a spec").clone();
@@ -114,62 +103,4 @@ fn every_recorded_class_has_its_hash() {
         let hash = folder.run(&["hash", "--node-class", "class.json"]).success().stdout;
         assert_eq!(Some(hash.trim()), case["hash"].as_str());
     }
-}
-
-/// The first row of the recorded sample, for where the folder is not.
-#[test]
-fn the_hash_of_a_class_is_karpenters_decimal() {
-    let folder = Folder::new();
-    folder.write(
-        "class.yaml",
-        "kind: AKSNodeClass\nspec:\n  vnetSubnetID: subnet-id\n  osDiskSizeGB: 30\n  imageFamily: Ubuntu2204\n  tags: {keyTag-1: valueTag-1}\n  maxPods: 100\n  \
-         kubelet: {cpuManagerPolicy: static, cpuCFSQuota: true, cpuCFSQuotaPeriod: 100ms, imageGCHighThresholdPercent: 85, imageGCLowThresholdPercent: 80, \
-         topologyManagerPolicy: none, allowedUnsafeSysctls: [net.core.somaxconn], containerLogMaxSize: 10Mi, containerLogMaxFiles: 10}\n",
-    );
-    assert_eq!(folder.run(&["hash", "--node-class", "class.yaml"]).success().stdout, "4108492229247269128\n");
-    let json = folder.run(&["hash", "--node-class", "class.yaml", "--output", "json"]).success().json();
-    assert_eq!((json["hash"].as_str(), json["version"].as_str()), (Some("4108492229247269128"), Some("v3")));
-}
-
-/// Karpenter's table of what is drift and what is not.
-#[test]
-fn the_recorded_reasons_for_drift_are_karpenters_words() {
-    let folder = Folder::new();
-    folder.write("claim.yaml", "kind: NodeClaim\nmetadata: {name: c}\nspec: {}\nstatus: {nodeName: n, providerID: azure:///vm, imageID: /old}\n");
-    folder.write("node.yaml", "kind: Node\nmetadata: {name: n, labels: {kubernetes.azure.com/kubelet-identity-client-id: 33333333-3333-3333-3333-333333333333}}\nstatus: {nodeInfo: {kubeletVersion: v1.33.6}}\n");
-    let drift = |class_status: &str, settings: &str| {
-        folder.write(
-            "class.yaml",
-            &format!("kind: AKSNodeClass\nmetadata: {{name: d}}\nspec: {{}}\nstatus:\n{class_status}"),
-        );
-        folder.write("s.yaml", settings);
-        folder.run(&[
-            "drift",
-            "--node-claim",
-            "claim.yaml",
-            "--node-class",
-            "class.yaml",
-            "--node",
-            "node.yaml",
-            "--settings",
-            "s.yaml",
-            "--output",
-            "json",
-        ])
-    };
-    let same = "kubeletIdentityClientId: 33333333-3333-3333-3333-333333333333\n";
-    let version = |version: &str| {
-        format!("  kubernetesVersion: {version}\n  conditions: [{{type: KubernetesVersionReady, status: \"True\"}}]\n")
-    };
-    let behind = drift(&version("1.33.7"), same);
-    assert_eq!((behind.code, behind.json()["karpenter"].as_str()), (Some(5), Some("K8sVersionDrift")), "{behind}");
-    // A node that is newer would be replaced by another of the same, for ever.
-    assert_eq!(drift(&version("1.33.5"), same).code, Some(0));
-    let identity = drift(&version("1.33.6"), "kubeletIdentityClientId: 55555555-5555-5555-5555-555555555555\n");
-    assert_eq!(identity.json()["karpenter"], "KubeletIdentityDrift");
-    let image = drift("  images: [{id: /new}]\n  conditions: [{type: ImagesReady, status: \"True\"}]\n", same);
-    assert_eq!(
-        (image.json()["karpenter"].as_str(), image.json()["needs"].as_str()),
-        (Some("ImageDrift"), Some("new-node"))
-    );
 }
