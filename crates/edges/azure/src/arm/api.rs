@@ -1,7 +1,11 @@
 //! The api-version of each provider's resource types.
 
-/// The resource provider of a request. Its version is the newest whose published specification the tests check the traffic against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+/// The resource provider of a request. Its version is the newest whose published specification the tests check the traffic against. The
+/// serialized names are part of stored handles and must not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Api {
     /// Scale sets, their instances and virtual machines.
     Compute,

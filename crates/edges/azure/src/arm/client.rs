@@ -11,7 +11,7 @@ use azure_core::http::{
     Transport, Url,
 };
 use azure_core::{Bytes, error::ErrorKind};
-use kiln_types::ErrorClass;
+use kiln_types::{ErrorClass, FactoryError};
 
 use super::answer::Answer;
 use super::call::Call;
@@ -97,7 +97,7 @@ impl Arm {
             let error = match self.send_once(request.clone(), &line, attempts.failures() + 1).await {
                 Ok(answer) if answer.is_success() => return Ok(answer),
                 Ok(answer) => Outcome::from_answer(answer, attempts.failures() + 1),
-                Err(error) => Outcome { class: class_of(&error), retry_after: None, error },
+                Err(error) => Outcome { class: error.class(), retry_after: None, error },
             };
             match attempts.next_wait(error.class, idempotent, error.retry_after, &self.jitter) {
                 Some(wait) => tokio::time::sleep(wait).await,
@@ -139,10 +139,6 @@ impl Outcome {
         };
         Self { error, class, retry_after: answer.retry_after }
     }
-}
-
-fn class_of(error: &Error) -> ErrorClass {
-    kiln_types::FactoryError::class(error)
 }
 
 /// Converts a pipeline error to its message. Its `Debug` output can contain a whole response of the token endpoint.

@@ -36,7 +36,7 @@ pub(crate) struct Handle {
     pub(crate) kind: OperationKind,
     /// The path of the resource. Its provisioning state decides when no URL of the operation works any more.
     pub(crate) resource: String,
-    pub(crate) api: ApiName,
+    pub(crate) api: Api,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     operation_url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,47 +49,6 @@ pub(crate) struct Handle {
     pub(crate) first_poll: Option<Duration>,
 }
 
-/// The serialized form of [`Api`]. The names are part of stored handles and must not change.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ApiName {
-    Compute,
-    Gallery,
-    Disk,
-    Network,
-    Identity,
-    Containers,
-    Authorization,
-}
-
-impl From<Api> for ApiName {
-    fn from(api: Api) -> Self {
-        match api {
-            Api::Compute => Self::Compute,
-            Api::Gallery => Self::Gallery,
-            Api::Disk => Self::Disk,
-            Api::Network => Self::Network,
-            Api::Identity => Self::Identity,
-            Api::Containers => Self::Containers,
-            Api::Authorization => Self::Authorization,
-        }
-    }
-}
-
-impl From<ApiName> for Api {
-    fn from(name: ApiName) -> Self {
-        match name {
-            ApiName::Compute => Self::Compute,
-            ApiName::Gallery => Self::Gallery,
-            ApiName::Disk => Self::Disk,
-            ApiName::Network => Self::Network,
-            ApiName::Identity => Self::Identity,
-            ApiName::Containers => Self::Containers,
-            ApiName::Authorization => Self::Authorization,
-        }
-    }
-}
-
 impl Handle {
     /// Creates the handle of the operation that a response started.
     pub(crate) fn from_answer(answer: &Answer, kind: OperationKind, resource: impl Into<String>, api: Api) -> Self {
@@ -100,7 +59,7 @@ impl Handle {
         Self {
             kind,
             resource: resource.into(),
-            api: api.into(),
+            api,
             operation_url: answer.operation_url.clone(),
             location: answer.location.clone(),
             ended,
@@ -117,7 +76,7 @@ impl Handle {
     /// Creates the handle of an operation that needed no action.
     pub(crate) fn ended(kind: OperationKind, resource: impl Into<String>, api: Api) -> Self {
         let resource = resource.into();
-        Self { kind, resource, api: api.into(), operation_url: None, location: None, ended: true, first_poll: None }
+        Self { kind, resource, api, operation_url: None, location: None, ended: true, first_poll: None }
     }
 
     pub(crate) fn encode(&self) -> OperationHandle {
@@ -195,7 +154,7 @@ impl Arm {
     }
 
     async fn poll_resource(&self, handle: &Handle) -> Result<OperationState, Error> {
-        let answer = match self.send(&Call::get(&handle.resource, handle.api.into())).await {
+        let answer = match self.send(&Call::get(&handle.resource, handle.api)).await {
             Ok(answer) => answer,
             Err(error) if kiln_types::FactoryError::not_found(&error) => return Ok(gone(handle)),
             Err(error) => return Err(error),
