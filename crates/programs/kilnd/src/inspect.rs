@@ -48,7 +48,11 @@ pub fn run(node: &Node, key: Option<&str>, output: Output) -> Ending {
         (Output::Text, _) => text(&found),
         (Output::Json, None) => serde_json::to_string(&found).unwrap_or_default() + "\n",
         (Output::Json, Some(key)) => {
-            let sealed = found.custom_data.bytes().map(|bytes| kiln_tls::seal(key, bytes.expose())).transpose();
+            let sealed = found
+                .custom_data
+                .bytes()
+                .map(|bytes| kiln_tls::seal(&kiln_tls::SystemRandom::new(), key, bytes.expose()))
+                .transpose();
             match sealed {
                 Ok(sealed_custom_data) => {
                     let findings = Findings { inspection: found, sealed_custom_data };

@@ -99,7 +99,7 @@ fn node() -> Disk {
 fn the_pod_that_inspects_reads_files_of_anybody_shows_no_secret_and_changes_nothing() {
     let disk = node();
     let before = disk.everything();
-    let reader = kiln_tls::Reader::new().expect("a key");
+    let reader = kiln_tls::Reader::new(&kiln_tls::SystemRandom::new()).expect("a key");
     let output = run(&pod(Task::Inspect, &reader.key()), &disk, "inspect");
     assert!(output.status.success(), "{}", said(&output));
     assert!(!said(&output).contains(SECRET) && !said(&output).contains(TOKEN), "{}", said(&output));
@@ -123,7 +123,7 @@ fn the_node_of_an_inspecting_pod_cannot_be_written_to_and_without_its_capability
     assert!(said(&output).contains("mounted read-only"), "{}", said(&output));
     assert!(disk.everything() == before);
 
-    let mut bare = pod(Task::Inspect, &kiln_tls::Reader::new().expect("a key").key());
+    let mut bare = pod(Task::Inspect, &kiln_tls::Reader::new(&kiln_tls::SystemRandom::new()).expect("a key").key());
     bare["spec"]["containers"][0]["securityContext"]["capabilities"]["add"] = json!([]);
     let output = run(&bare, &disk, "bare");
     assert!(said(&output).contains("Permission denied"), "{}", said(&output));

@@ -121,7 +121,7 @@ fn a_disk_of_another_machine_and_a_machine_without_an_id_get_nothing() {
 #[test]
 fn custom_data_leaves_the_machine_closed_for_the_one_who_asked() {
     let disk = donor();
-    let reader = kiln_tls::Reader::new().expect("a key");
+    let reader = kiln_tls::Reader::new(&kiln_tls::SystemRandom::new()).expect("a key");
     let output = disk.kilnd(&["inspect", "--output", "json", "--custom-data-for", &reader.key()]);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
     let text = String::from_utf8(output.stdout).expect("UTF-8");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use kiln_sim_store::{Ids, Kept, Table};
+use kiln_sim_store::{Ids, Persistent, Table};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -190,7 +190,7 @@ fn raw(object: &Object) -> Box<RawValue> {
     serde_json::value::to_raw_value(&**object).expect("objects have text keys only")
 }
 
-impl Kept for Store {
+impl Persistent for Store {
     fn replay(&mut self, line: &str) -> Result<(), serde_json::Error> {
         let line: Line = serde_json::from_str(line)?;
         self.revision = line.revision;
@@ -210,13 +210,13 @@ impl Kept for Store {
         Ok(())
     }
 
-    fn changes(&mut self) -> Option<Vec<u8>> {
+    fn take_changes(&mut self) -> Option<Vec<u8>> {
         let changes: Vec<_> =
             self.objects.take_changes().into_iter().map(|(key, object)| (key, object.map(raw))).collect();
         (!changes.is_empty()).then(|| self.line(changes))
     }
 
-    fn everything(&self) -> Vec<u8> {
+    fn full_state(&self) -> Vec<u8> {
         self.line(self.objects.iter().map(|(key, object)| (key.to_owned(), Some(raw(object)))).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! What is around the machines of a resource group.
+//! Networks, security groups and identities of a resource group.
 
 use kiln_types::{Landscape, Network, Placement, Seen};
 use serde::de::DeserializeOwned;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::AsyncReadExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
 use kiln_node_plan::{CustomData, Findings, Inspection, SecretBytes};
-use kiln_tls::Reader;
+use kiln_tls::{Reader, SystemRandom};
 use kube::api::{DeleteParams, LogParams, PostParams, Preconditions};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -118,7 +118,7 @@ impl Errand<'_> {
     }
 
     async fn run_pod(&self, traces: &Traces) -> Result<Found, Error> {
-        let reader = Reader::new().map_err(|error| self.failed(error.to_string()))?;
+        let reader = Reader::new(&SystemRandom::new()).map_err(|error| self.failed(error.to_string()))?;
         let (task, node, run, place) = (self.task, &self.node.name, self.run, self.namespace);
         let pod = Order { task, node, run, place, image: self.image, within: self.within }.pod(&reader.key());
         let deadline = Instant::now() + self.within;

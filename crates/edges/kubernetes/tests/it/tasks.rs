@@ -111,7 +111,7 @@ fn real_kubelet(fake: &Fake, custom_data: Option<&'static [u8]>) {
         let key = words.iter().skip_while(|word| **word != "--custom-data-for").nth(1).unwrap().as_str().unwrap();
         let mut said = json!({"inspection": findings("5.4")});
         if let Some(bytes) = custom_data {
-            said["sealedCustomData"] = json!(kiln_tls::seal(key, bytes).unwrap());
+            said["sealedCustomData"] = json!(kiln_tls::seal(&kiln_tls::SystemRandom::new(), key, bytes).unwrap());
         }
         objects.insert(LOG.to_owned(), json!(format!("kilnd: a word before\n{said}\n")));
     });
@@ -144,8 +144,8 @@ async fn custom_data_of_a_real_node_that_is_missing_or_other_is_not_taken() {
 
 #[tokio::test(start_paused = true)]
 async fn a_log_that_is_no_answer_to_this_run_is_an_error_and_leaves_nothing() {
-    let key = kiln_tls::Reader::new().unwrap().key();
-    let of_another = json!({"inspection": findings("5.4"), "sealedCustomData": kiln_tls::seal(&key, b"abc").unwrap()});
+    let key = kiln_tls::Reader::new(&kiln_tls::SystemRandom::new()).unwrap().key();
+    let of_another = json!({"inspection": findings("5.4"), "sealedCustomData": kiln_tls::seal(&kiln_tls::SystemRandom::new(), &key, b"abc").unwrap()});
     let (of_another, long) = (of_another.to_string(), "x".repeat(5 << 20));
     let cases = [
         ("", "its log holds no findings"),

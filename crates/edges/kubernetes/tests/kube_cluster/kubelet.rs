@@ -51,7 +51,7 @@ async fn run(real: Real, namespace: String, said: Arc<Mutex<String>>) {
             }
             let words = pod.spec.and_then(|spec| spec.containers.into_iter().next()?.args).unwrap_or_default();
             if let Some(key) = words.iter().skip_while(|word| *word != "--custom-data-for").nth(1) {
-                let sealed = kiln_tls::seal(key, b"abc").unwrap();
+                let sealed = kiln_tls::seal(&kiln_tls::SystemRandom::new(), key, b"abc").unwrap();
                 *said.lock().unwrap() =
                     json!({"inspection": findings(), "sealedCustomData": sealed}).to_string() + "\n";
             }

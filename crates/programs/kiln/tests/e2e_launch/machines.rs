@@ -169,7 +169,10 @@ fn what_another_has_is_refused_and_what_is_missing_is_named() {
     let there = world.there();
     let taken = world.run(&["create", "node-1"], &inputs);
     assert_eq!(taken.code, Some(3), "{taken}");
-    assert!(taken.stderr.contains("a resource of `theirs` has this name and is not overwritten"), "{taken}");
+    assert!(
+        taken.stderr.contains("already exists as a resource that belongs to `theirs` and is not overwritten"),
+        "{taken}"
+    );
     let refused = world.run(&["delete", "node-1", "--owner", "my-cluster"], &[]);
     assert_eq!(refused.code, Some(3), "{refused}");
     assert!(refused.stderr.contains("machine `node-1` belongs to `theirs`"), "{refused}");

@@ -53,50 +53,14 @@ fn apply(call: &Call<'_>, sort: Sort, object: &mut Value) -> Result<()> {
         return Err(ApiError::bad("error decoding patch: it is no object"));
     }
     if call.content_type() == MERGE {
-        merge(object, &patch);
+        kiln_types::json::merge_patch(object, &patch);
         Ok(())
     } else {
         strategic::merge(sort, object, &patch)
     }
 }
 
-/// RFC 7386: null removes, objects merge, everything else replaces.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    let Some(target) = target.as_object_mut() else { return };
-    for (key, value) in patch {
-        if value.is_null() {
-            target.remove(key);
-        } else {
-            merge(target.entry(key).or_insert(Value::Null), value);
-        }
-    }
-}
-
 /// Whether a JSON value is what a text names: merge keys are numbers and texts.
 fn same_key(one: &Value, other: &Value) -> bool {
     one == other && !one.is_null()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_merge_patch_removes_by_null_and_replaces_lists() {
-        let mut object = json!({"metadata": {"annotations": {"a": "1", "b": "2"}}, "list": [1, 2]});
-        merge(
-            &mut object,
-            &json!({"metadata": {"annotations": {"a": null, "c": "3"}}, "list": [3], "new": {"x": null, "y": 1}}),
-        );
-        assert_eq!(object, json!({"metadata": {"annotations": {"b": "2", "c": "3"}}, "list": [3], "new": {"y": 1}}));
-    }
 }

@@ -205,7 +205,7 @@ impl Ground {
         if let Some(node) = node {
             pod["spec"]["nodeName"] = json!(node);
         }
-        json_merge(&mut pod, &more);
+        kiln_types::json::merge_patch(&mut pod, &more);
         self.post(&self.path("pods"), pod).await.ok()
     }
 
@@ -268,17 +268,5 @@ impl Ground {
         let (done, stdout, stderr) = self.kubectl(arguments, "").await;
         assert!(done, "kubectl {arguments:?}: {stderr}");
         stdout
-    }
-}
-
-fn json_merge(target: &mut Value, patch: &Value) {
-    match (target, patch) {
-        (Value::Object(target), Value::Object(patch)) => {
-            for (key, value) in patch {
-                json_merge(target.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (target, patch) if !patch.is_null() => *target = patch.clone(),
-        _ => {}
     }
 }

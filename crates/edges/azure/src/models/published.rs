@@ -1,4 +1,4 @@
-//! Versions of images that others publish: as they are read.
+//! Published image versions of community galleries and of AKS.
 
 use jiff::Timestamp;
 use kiln_types::PublishedVersion;
@@ -41,7 +41,7 @@ impl From<NodeImageVersion> for PublishedVersion {
     }
 }
 
-/// Azure writes times with and without a zone; without one they are UTC.
+/// Parses a time. Azure writes times with and without a zone; without one they are UTC.
 pub(crate) fn seconds(text: &str) -> Option<i64> {
     let time = text.parse::<Timestamp>().or_else(|_| format!("{text}Z").parse());
     time.ok().map(Timestamp::as_second)
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_without_a_zone_is_utc() {
+    fn time_without_zone_is_utc() {
         assert_eq!(seconds("2026-01-01T00:00:00.5"), seconds("2026-01-01T00:00:00Z"));
         assert_eq!(seconds("yesterday"), None);
     }

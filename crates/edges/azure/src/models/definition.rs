@@ -1,4 +1,4 @@
-//! An image definition: as it is read and as it is made.
+//! Request and response bodies of an image definition.
 
 use kiln_types::{
     Architecture, DefinitionIdentity, DefinitionName, Generation, ImageDefinition, Plan, SecurityType, Tags,
@@ -97,34 +97,34 @@ struct PutProperties {
 }
 
 impl<'a> DefinitionPut<'a> {
-    pub(crate) fn of(line: &'a ImageDefinition) -> Self {
-        // `TrustedLaunchSupported` would fit more machines and takes no snapshot as its source.
-        let security = match &line.security_type {
+    pub(crate) fn new(definition: &'a ImageDefinition) -> Self {
+        // `TrustedLaunchSupported` would match more machines, but such a definition does not accept a snapshot as source.
+        let security = match &definition.security_type {
             SecurityType::Standard => None,
             SecurityType::TrustedLaunch => Some("TrustedLaunch".to_owned()),
             SecurityType::Confidential => Some("ConfidentialVM".to_owned()),
             SecurityType::Other(word) => Some(word.clone()),
         };
         Self {
-            location: &line.location,
-            tags: &line.tags,
+            location: &definition.location,
+            tags: &definition.tags,
             properties: PutProperties {
                 os_type: "Linux",
                 os_state: "Generalized",
-                hyper_v_generation: match line.generation {
+                hyper_v_generation: match definition.generation {
                     Generation::V1 => "V1",
                     Generation::V2 => "V2",
                 },
-                architecture: match line.architecture {
+                architecture: match definition.architecture {
                     Architecture::X64 => "x64",
                     Architecture::Arm64 => "Arm64",
                 },
                 identifier: Identifier {
-                    publisher: line.identity.publisher.clone(),
-                    offer: line.identity.offer.clone(),
-                    sku: line.identity.sku.clone(),
+                    publisher: definition.identity.publisher.clone(),
+                    offer: definition.identity.offer.clone(),
+                    sku: definition.identity.sku.clone(),
                 },
-                purchase_plan: line.plan.as_ref().map(|plan| PurchasePlan {
+                purchase_plan: definition.plan.as_ref().map(|plan| PurchasePlan {
                     name: Some(plan.name.clone()),
                     publisher: Some(plan.publisher.clone()),
                     product: Some(plan.product.clone()),
