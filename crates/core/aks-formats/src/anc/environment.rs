@@ -173,7 +173,7 @@ impl Configuration {
             ("SHOULD_CONFIG_TRANSPARENT_HUGE_PAGE", huge_pages.to_string()),
             ("SHOULD_CONFIG_CONTAINERD_ULIMITS", os.ulimit_config.is_some().to_string()),
             ("CONTAINERD_ULIMITS", os.ulimit_config.as_ref().map_or_else(String::new, UlimitConfig::content)),
-            ("SYSCTL_CONTENT", to_base64(sysctl::anc_file(&os.sysctl_config.unwrap_or_default().asked()))),
+            ("SYSCTL_CONTENT", to_base64(sysctl::anc_file(&os.sysctl_config.unwrap_or_default().kernel_settings()))),
             ("HAS_CUSTOM_SEARCH_DOMAIN", searches.to_string()),
             ("CSE_TIMEOUT", format!("{}s", timeout.unwrap_or(DEFAULT_TIMEOUT))),
         ]

@@ -41,7 +41,7 @@ impl SysctlConfig {
         let message = Value::Object(Map::from_iter([(field.to_owned(), value)]));
         let mut reading = Reading::default();
         self.merge(message, &mut reading).map_err(|error| bad(&error.to_string()))?;
-        if reading.ignored.is_empty() { Ok(self) } else { Err(bad("AKS has no field for this kernel setting")) }
+        if reading.ignored.is_empty() { Ok(self) } else { Err(bad("AKS does not support this sysctl")) }
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
             vm_vfs_cache_pressure: Some(26),
         };
         let kernel: BTreeMap<String, String> =
-            all.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+            all.kernel_settings().into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
         assert_eq!(kernel.len(), 28);
         assert_eq!(SysctlConfig::from_kernel(&kernel).unwrap(), all);
     }
@@ -90,14 +90,17 @@ mod tests {
     #[test]
     fn a_classs_settings_are_read_and_others_refused_by_name() {
         let class = |name: &str, value: Value| SysctlConfig::from_class(&BTreeMap::from([(name.to_owned(), value)]));
-        assert_eq!(class("netIpv4TcpkeepaliveIntvl", 30.into()).unwrap().asked()["net.ipv4.tcp_keepalive_intvl"], "30");
-        assert_eq!(class("netIpv4TcpTwReuse", true.into()).unwrap().asked()["net.ipv4.tcp_tw_reuse"], "1");
+        assert_eq!(
+            class("netIpv4TcpkeepaliveIntvl", 30.into()).unwrap().kernel_settings()["net.ipv4.tcp_keepalive_intvl"],
+            "30"
+        );
+        assert_eq!(class("netIpv4TcpTwReuse", true.into()).unwrap().kernel_settings()["net.ipv4.tcp_tw_reuse"], "1");
         assert_eq!(class("vmSwappines", 1.into()).unwrap_err().name, "vmSwappines");
         assert!(class("vmSwappiness", "many".into()).is_err());
         let kernel = BTreeMap::from([("kernel.panic".to_owned(), "10".to_owned())]);
         assert_eq!(
             SysctlConfig::from_kernel(&kernel).unwrap_err().to_string(),
-            "`kernel.panic`: AKS has no field for this kernel setting"
+            "`kernel.panic`: AKS does not support this sysctl"
         );
     }
 }

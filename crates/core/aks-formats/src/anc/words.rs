@@ -82,7 +82,7 @@ impl UlimitConfig {
 
 impl SysctlConfig {
     /// The settings that were asked for, by the kernel's names.
-    pub fn asked(&self) -> BTreeMap<&'static str, String> {
+    pub fn kernel_settings(&self) -> BTreeMap<&'static str, String> {
         let number = |value: Option<i32>| value.map(|value| value.to_string());
         [
             ("net.core.somaxconn", number(self.net_core_somaxconn)),

@@ -82,7 +82,7 @@ pub fn joined(flags: &BTreeMap<String, String>) -> String {
 /// What a class of nodes or an instance type chooses of the kubelet's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct KubeletChoices {
+pub struct KubeletSettings {
     /// How CPUs are given to containers: `none` or `static`.
     pub cpu_manager_policy: Option<String>,
     /// Whether limits of CPU are enforced.
@@ -128,7 +128,7 @@ pub struct KubeletChoices {
     pub cluster_dns_service_ip: Option<String>,
 }
 
-impl KubeletChoices {
+impl KubeletSettings {
     /// The flags for these choices. They win over the version's.
     pub fn flags(&self) -> BTreeMap<String, String> {
         let mut flags = BTreeMap::new();
@@ -192,8 +192,8 @@ mod tests {
 
     #[test]
     fn unset_choices_make_no_flag() {
-        assert!(KubeletChoices::default().flags().is_empty());
-        let choices = KubeletChoices {
+        assert!(KubeletSettings::default().flags().is_empty());
+        let choices = KubeletSettings {
             fail_swap_on: Some(false),
             cpu_cfs_quota_period: Some(GoDuration::from_nanos(1)),
             ..Default::default()
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_grace_period_is_written_as_go_writes_it() {
-        let choices = KubeletChoices {
+        let choices = KubeletSettings {
             eviction_soft_grace_period: BTreeMap::from([("memory.available".to_owned(), "90s".parse().unwrap())]),
             max_pods: Some(0),
             ..Default::default()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kiln_aks_formats::gpu::{self, Os, Vendor};
 use kiln_aks_formats::image::{self, ImageId};
 use kiln_aks_formats::karpenter::{NodeClassSpec, node_class_hash};
-use kiln_aks_formats::nbv::kubelet::KubeletChoices;
+use kiln_aks_formats::nbv::kubelet::KubeletSettings;
 use kiln_aks_formats::nbv::{Inputs, labels, rules};
 use kiln_aks_formats::{Arch, Secret, go, hydrate};
 use serde_json::Value;
@@ -107,7 +107,7 @@ fn the_kubelet_gets_its_programs_labels_and_flags() {
         assert_eq!(labels::kubelet_may_set(text(&case["label"])), case["expectedKubelet"], "{case}");
     }
     let Some(file) = recorded("karp-kubelet-config-map.json") else { return };
-    let choices: KubeletChoices = serde_json::from_value(file["input"].clone()).unwrap();
+    let choices: KubeletSettings = serde_json::from_value(file["input"].clone()).unwrap();
     let flags: Value = serde_json::to_value(choices.flags()).unwrap();
     assert_eq!(flags, file["expected"]);
 }
