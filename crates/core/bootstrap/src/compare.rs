@@ -81,7 +81,7 @@ const SECRET_FIELDS: [&str; 6] = [
 /// Replaces a value with `***` if it is secret, judged by its name and its content.
 pub fn redact(name: &str, value: Value) -> Value {
     let last = name.rsplit(['.', '[']).next().unwrap_or(name);
-    let secret = nbv::Field::of_env(name).is_some_and(nbv::Field::is_secret)
+    let secret = nbv::Field::from_env(name).is_some_and(nbv::Field::is_secret)
         || Field::named(name).is_ok_and(|field| field.secret)
         || SECRET_FIELDS.contains(&last);
     let empty = value.as_str() == Some("") || value.is_null();

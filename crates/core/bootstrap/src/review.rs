@@ -269,10 +269,10 @@ fn values(document: &Document) -> Vec<Finding> {
 
 fn aks_node_config(document: &Document, text: &str) -> Vec<Finding> {
     let parsed = anc::parse(text.as_bytes());
-    if let Some(problem) = parsed.problem {
-        let mut bad = document.error_at(&problem.path, problem.reason);
+    if let Some(error) = parsed.error {
+        let mut bad = document.error_at(&error.path, error.reason);
         // serde_json reports an unexpected end of line as column 0 of the next line.
-        (bad.line, bad.column) = (problem.line.max(1) as u64, problem.column.max(1) as u64);
+        (bad.line, bad.column) = (error.line.max(1) as u64, error.column.max(1) as u64);
         return vec![bad.into()];
     }
     let version = parsed.config.check_version().err();

@@ -103,7 +103,7 @@ fn mutated_aks_node_config_survives_a_round_trip() {
     fuzz("AKSNodeConfig", &[AKS, "{}"], |bytes| {
         let parsed = anc::parse(bytes);
         let again = anc::parse(parsed.config.to_json().expose().as_bytes());
-        assert_eq!((again.problem, again.config), (None, parsed.config.clone()));
+        assert_eq!((again.error, again.config), (None, parsed.config.clone()));
         assert!(parsed.config.environment(&Host::default()).len() >= 164);
     });
 }

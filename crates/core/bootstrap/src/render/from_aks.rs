@@ -32,8 +32,8 @@ pub fn node_config_from_aks(config: &Configuration, generation: u64) -> Result<N
             ..Runtime::default()
         },
         network: Network {
-            plugin: network.network_plugin.word().to_owned(),
-            policy: network.network_policy.word().to_owned(),
+            plugin: network.network_plugin.as_str().to_owned(),
+            policy: network.network_policy.as_str().to_owned(),
             ..Network::default()
         },
         os: os(config)?,

@@ -112,7 +112,7 @@ fn variables_and_aks_node_config_agree() {
     let config = aks_node_config(&resolved).unwrap();
     assert_eq!(config.missing(), Vec::<&str>::new());
     let again = kiln_aks_formats::anc::parse(config.to_json().expose().as_bytes());
-    assert_eq!((again.problem, &again.config), (None, &config));
+    assert_eq!((again.error, &again.config), (None, &config));
     let controller = config.environment(&Host::default());
     let differ: BTreeSet<&str> = variables
         .iter()
