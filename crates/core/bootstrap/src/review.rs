@@ -310,7 +310,7 @@ fn node_config(document: &Document) -> Vec<Finding> {
             .iter()
             .map(|path| Finding { warning: true, ..wrong(path, "unknown field; kilnd ignores it".to_owned()) })
             .collect(),
-        Err(ParseError::Form { path, reason, .. }) => vec![wrong(&path, reason)],
+        Err(ParseError::Json { path, reason, .. }) => vec![wrong(&path, reason)],
         Err(ParseError::Unsupported(error)) => vec![wrong("apiVersion", error.to_string())],
         Err(ParseError::Invalid(invalid)) => {
             invalid.0.into_iter().map(|violation| wrong(&violation.path, violation.reason)).collect()
