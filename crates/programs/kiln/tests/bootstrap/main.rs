@@ -1,9 +1,9 @@
-//! `kiln bootstrap`, as a program: files in, bytes and sentences out.
+//! Tests of `kiln bootstrap` as a process.
 
+mod drift;
 mod errors;
 mod explain;
 mod fixture;
-mod moved;
 mod pages;
 mod recorded;
 mod render;

@@ -1,5 +1,4 @@
-//! The recorded data through the program, where the folder with it is present; what matters of it stands in the repository's own
-//! tests too.
+//! Compares the program's output with recordings of AKS and Karpenter.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +29,7 @@ fn environment(folder: &Folder, arguments: &[&str]) -> BTreeMap<String, String> 
 }
 
 #[test]
-fn every_recorded_flat_document_renders_to_its_128_variables() {
+fn variables_match_the_recordings() {
     let folder = Folder::new();
     for path in files("karp-nbv-derived", ".json") {
         let file = json(&path);
@@ -41,12 +40,12 @@ fn every_recorded_flat_document_renders_to_its_128_variables() {
 }
 
 #[test]
-fn every_recorded_node_controller_document_renders_to_its_environment() {
+fn environment_of_aks_node_config_matches_the_recordings() {
     let folder = Folder::new();
     for path in files("anc-buildcse", ".input.json") {
         let expected = json(Path::new(&path.to_string_lossy().replace(".input.", ".expected.")));
         let file = path.to_string_lossy();
-        let got = environment(&folder, &["--from", "aks-node-config", &file, "--containerd-version", "1.7.22"]);
+        let got = environment(&folder, &["--aks-node-config", &file, "--containerd-version", "1.7.22"]);
         let decoded = |name: &str| String::from_utf8(from_base64(&got[name]).expect("base64")).expect("text");
         let entries = |key: &str| expected[key].as_object().cloned().unwrap_or_default();
         for (name, value) in entries("env_equals").into_iter().chain(entries("env_equals_legacy")) {
@@ -65,7 +64,7 @@ fn every_recorded_node_controller_document_renders_to_its_environment() {
 }
 
 #[test]
-fn the_drivers_of_a_list_of_components_reach_the_environment() {
+fn gpu_drivers_match_the_recordings() {
     let components = Path::new(RECORDED).join("anc-gpu-components-input.json");
     if !components.is_file() {
         return;
@@ -75,14 +74,14 @@ fn the_drivers_of_a_list_of_components_reach_the_environment() {
     for case in cases["cases"].as_array().expect("cases") {
         let size = case["size"].as_str().expect("a size");
         folder.write("anc.json", &serde_json::json!({"version": "v1", "vm_size": size}).to_string());
-        let from = ["--from", "aks-node-config", "anc.json", "--components"];
+        let from = ["--aks-node-config", "anc.json", "--components"];
         let got = environment(&folder, &[&from[..], &[&components.to_string_lossy()]].concat());
         assert_eq!(Some(got["GPU_DRIVER_VERSION"].as_str()), case["want"].as_str(), "{size}");
     }
 }
 
 #[test]
-fn documents_of_other_versions_are_read_and_round_trip() {
+fn documents_of_other_versions_survive_a_round_trip() {
     let [plain, unexpected] =
         ["anc-compat-test_aksnodeconfig.json", "anc-compat-test_aksnodeconfig_fields_unexpected.json"]
             .map(|name| Path::new(RECORDED).join(name));
@@ -92,16 +91,19 @@ fn documents_of_other_versions_are_read_and_round_trip() {
     let folder = Folder::new();
     let through = |path: &Path| {
         let file = path.to_string_lossy();
-        folder.run(&["render", "--from", "aks-node-config", &file, "--to", "aks-node-config"]).success().json()
+        folder.run(&["render", "--aks-node-config", &file, "--to", "aks-node-config"]).success().json()
     };
     assert_eq!(through(&plain), json(&plain));
     assert_eq!(through(&unexpected), json(&plain));
     let checked = folder.run(&["check", &unexpected.to_string_lossy()]).success();
-    assert!(checked.stdout.contains("warning: ") && checked.stdout.contains("does not know it"), "{checked}");
+    assert!(
+        checked.stdout.contains("warning: ") && checked.stdout.contains("unknown field; AKS ignores it"),
+        "{checked}"
+    );
 }
 
 #[test]
-fn every_recorded_class_has_its_hash() {
+fn class_hashes_match_the_recordings() {
     let path = Path::new(RECORDED).join("karp-nodeclass-hash-sample.json");
     if !path.is_file() {
         return;
@@ -116,9 +118,9 @@ fn every_recorded_class_has_its_hash() {
     }
 }
 
-/// The first row of the recorded sample, for where the folder is not.
+/// The first row of the recordings, for runs without them.
 #[test]
-fn the_hash_of_a_class_is_karpenters_decimal() {
+fn class_hash_is_karpenters_decimal() {
     let folder = Folder::new();
     folder.write(
         "class.yaml",
@@ -131,9 +133,8 @@ fn the_hash_of_a_class_is_karpenters_decimal() {
     assert_eq!((json["hash"].as_str(), json["version"].as_str()), (Some("4108492229247269128"), Some("v3")));
 }
 
-/// Karpenter's table of what is drift and what is not.
 #[test]
-fn the_recorded_reasons_for_drift_are_karpenters_words() {
+fn drift_reasons_are_karpenters() {
     let folder = Folder::new();
     folder.write("claim.yaml", "kind: NodeClaim\nmetadata: {name: c}\nspec: {}\nstatus: {nodeName: n, providerID: azure:///vm, imageID: /old}\n");
     folder.write("node.yaml", "kind: Node\nmetadata: {name: n, labels: {kubernetes.azure.com/kubelet-identity-client-id: 33333333-3333-3333-3333-333333333333}}\nstatus: {nodeInfo: {kubeletVersion: v1.33.6}}\n");
@@ -163,7 +164,7 @@ fn the_recorded_reasons_for_drift_are_karpenters_words() {
     };
     let behind = drift(&version("1.33.7"), same);
     assert_eq!((behind.code, behind.json()["karpenter"].as_str()), (Some(5), Some("K8sVersionDrift")), "{behind}");
-    // A node that is newer would be replaced by another of the same, for ever.
+    // Replacing a newer node would create the same node again.
     assert_eq!(drift(&version("1.33.5"), same).code, Some(0));
     let identity = drift(&version("1.33.6"), "kubeletIdentityClientId: 55555555-5555-5555-5555-555555555555\n");
     assert_eq!(identity.json()["karpenter"], "KubeletIdentityDrift");
