@@ -52,7 +52,8 @@ pub fn template_with_image(
     Ok(Template { custom_data: bootstrapper.custom_data(inputs)?, image_id: image_id.to_owned(), tags: tags(inputs)? })
 }
 
-/// Merges the tags of the cluster, the class, and the tags by which kiln and Karpenter find machines; later ones override earlier ones.
+/// Merges the tags of the cluster, those of the class, and those that identify machines to kiln and Karpenter; later ones override
+/// earlier ones.
 pub fn tags(inputs: &Resolved) -> Result<BTreeMap<String, String>, LaunchError> {
     let own = [
         ("karpenter.azure.com/cluster", inputs.text("clusterName")),

@@ -168,7 +168,8 @@ impl Resolved {
                 explanation(hide(&found.value), found.kind, &found.position, overrode.collect())
             }
             (None, variable) => {
-                let shown = variable.and_then(|variable| Some(variables?.redacted(variable).into())).unwrap_or(Json::Null);
+                let shown =
+                    variable.and_then(|variable| Some(variables?.redacted(variable).into())).unwrap_or(Json::Null);
                 let position = SourcePosition::Fields(field.from.iter().map(|from| (*from).to_owned()).collect());
                 explanation(shown, SourceKind::Computed, &position, Vec::new())
             }

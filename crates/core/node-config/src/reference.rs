@@ -11,7 +11,7 @@ use crate::v1alpha1::{API_VERSION, KIND};
 /// A field with its full path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// `[]` stands for the elements of a list.
+    /// Elements of a list are written as `[]`.
     pub path: String,
     pub field_type: String,
     pub effect: Effect,

@@ -114,7 +114,7 @@ fn has_join_token(text: &str) -> bool {
         .any(|(id, secret)| id.len() == 6 && secret.len() == 16 && id.chars().all(plain) && secret.chars().all(plain))
 }
 
-/// Detects JSON web tokens: three parts separated by dots, of which the first two are base64 of JSON objects.
+/// Detects JSON web tokens: three parts separated by dots, where the first two are base64 of JSON objects.
 fn has_web_token(text: &str) -> bool {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).any(|word| {
         let parts: Vec<&str> = word.split('.').collect();

@@ -1,4 +1,4 @@
-//! Hashes by which Karpenter detects drift.
+//! Hashes that Karpenter compares to detect drift.
 
 use std::collections::{BTreeMap, BTreeSet};
 

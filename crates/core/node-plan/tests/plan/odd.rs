@@ -59,7 +59,9 @@ fn value(kind: &FieldType, depth: u32) -> BoxedStrategy<Value> {
         FieldType::Any => {
             prop_oneof![text(), Just(json!(1)), Just(Value::Null), Just(json!({"a": [{"b c": "\n"}]}))].boxed()
         }
-        FieldType::List(inner) => proptest::collection::vec(value(inner, depth + 1), 0..3).prop_map(Value::from).boxed(),
+        FieldType::List(inner) => {
+            proptest::collection::vec(value(inner, depth + 1), 0..3).prop_map(Value::from).boxed()
+        }
         FieldType::Map(inner) => proptest::collection::btree_map(select(TEXTS.to_vec()), value(inner, depth + 1), 0..3)
             .prop_map(|map| map.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into())
             .boxed(),

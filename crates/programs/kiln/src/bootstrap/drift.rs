@@ -49,7 +49,7 @@ pub(super) struct Drift {
 #[serde(rename_all = "camelCase")]
 struct Answer {
     drifted: bool,
-    /// What is needed to apply all changes.
+    /// Action that applies all changes.
     needs: Needs,
     /// Drift reason of Karpenter.
     #[serde(skip_serializing_if = "Option::is_none")]

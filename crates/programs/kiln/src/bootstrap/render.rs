@@ -38,7 +38,7 @@ Exit codes: 0 success, 1 failed, 2 usage error or invalid input.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Render {
-    /// What to render
+    /// Output to render
     #[arg(long, value_enum, value_name = "TARGET")]
     to: To,
     #[command(flatten)]

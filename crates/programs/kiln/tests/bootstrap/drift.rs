@@ -46,7 +46,7 @@ fn rotated_token_and_moved_line_are_not_drift() {
         folder.write(file, &folder.read(&format!("then/{file}")));
     }
     folder.replace("settings.yaml", TOKEN, "fedcba.fedcba9876543210");
-    folder.replace("settings.yaml", "# What holds", "# Moved down by a line.\n# What holds");
+    folder.replace("settings.yaml", "# Settings", "# Moved down by a line.\n# Settings");
     let finished = folder.with_sources(&["drift", "--record", "node.record"]).success();
     assert_eq!(finished.stdout, "no drift\n");
 }

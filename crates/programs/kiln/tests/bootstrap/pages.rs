@@ -55,7 +55,7 @@ fn help_examples_run() {
                 continue;
             }
             let finished = folder.run(&words);
-            // The second example of `drift` compares with the record that the first one writes, so there is no drift.
+            // The second example of `drift` compares with the record that the first one writes, so it exits with 0.
             assert_eq!(finished.code, Some(0), "{finished}");
             ran += 1;
         }

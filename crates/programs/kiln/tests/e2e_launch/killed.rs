@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::world::{IMAGES, World};
 
-/// Resources of other owners, some of which resemble those of the test by name, tag, tag value or case.
+/// Resources of other owners. Some resemble those of the test in name, tag, tag value or case.
 const FOREIGN: &str = "
 resources:
 - path: Microsoft.Network/networkInterfaces/plain-nic

@@ -74,7 +74,7 @@ fn machine_is_created_from_its_inputs_and_tagged_with_its_owner() {
         world.run(&["list", "--owner", "my-cluster"], &[]).success().stdout,
         "node-1: succeeded, launched, 3 resources\n"
     );
-    assert_eq!(world.run(&["list", "--owner", "nobody"], &[]).success().stdout, "no machines of owner `nobody`\n");
+    assert_eq!(world.run(&["list", "--owner", "other"], &[]).success().stdout, "no machines of owner `other`\n");
 }
 
 /// Does not look like a secret, so only the field identifies it as one.
@@ -177,9 +177,9 @@ fn machines_of_other_owners_and_missing_inputs_are_rejected() {
     assert_eq!(world.run(&["delete", "node-2", "--owner", "my-cluster"], &[]).success().stdout, "node-2: not found\n");
 
     let settings = std::fs::read_to_string(world.path("settings.yaml")).unwrap();
-    let nobody = world.write("nobody.yaml", &settings.replace("clusterName: my-cluster\n", ""));
+    let ownerless = world.write("ownerless.yaml", &settings.replace("clusterName: my-cluster\n", ""));
     let pool = world.path("pool.yaml");
-    let unowned = world.run(&["create", "node-1", "--settings", &nobody, "--node-pool", &pool], &[]);
+    let unowned = world.run(&["create", "node-1", "--settings", &ownerless, "--node-pool", &pool], &[]);
     assert_eq!(unowned.code, Some(2), "{unowned}");
     assert!(unowned.stderr.contains("`clusterName`"), "{unowned}");
     let tokenless = world.write("tokenless.yaml", &settings.replace(&format!("bootstrapToken: {TOKEN}\n"), ""));
