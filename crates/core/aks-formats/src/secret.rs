@@ -1,11 +1,10 @@
-//! Text that a format must carry and nobody may see.
+//! A secret string that serializes but does not print.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A secret. `Debug` shows `***`; serialising it writes the text, because that is what a format with a secret in it needs: keep
-/// whatever serialises it away from logs.
+/// A secret. `Debug` prints `***`. Serializing writes the text, because some formats contain secrets; never log serialized values.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -16,12 +15,12 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the one output that carries it.
+    /// Returns the text, for output that must contain it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is no text.
+    /// Whether the secret is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_does_not_print() {
+    fn debug_output_is_redacted() {
         assert_eq!(format!("{:?}", Some(Secret::new("hunter2"))), "Some(***)");
     }
 }

@@ -1,3 +1,3 @@
-//! Recorded inputs and outputs of AKS and Karpenter. The other tests of this crate have the most important of them, too.
+//! Compares with recordings of AKS and Karpenter. The crate's unit tests cover the same behaviour without recordings.
 
 mod recordings;

@@ -69,7 +69,7 @@ mod tests {
         let config =
             |spec: Value| NodeConfig { spec: serde_json::from_value(spec).expect("a spec"), ..NodeConfig::default() };
         let changes: Vec<Change> = changes::between(&config(from), &config(to)).into_iter().map(weigh).collect();
-        changes::highest(&changes)
+        changes::highest_effect(&changes)
     }
 
     #[test]

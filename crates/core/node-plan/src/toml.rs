@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use kiln_aks_formats::toml::quote;
 use serde_json::{Map, Value};
 
 /// A value that TOML has no form for.
@@ -53,7 +54,7 @@ fn write_value(out: &mut String, path: &[&str], value: &Value) -> Result<(), NoF
         Value::Number(number) => {
             let _ = write!(out, "{number}");
         }
-        Value::String(text) => out.push_str(&quoted(text)),
+        Value::String(text) => out.push_str(&quote(text)),
         Value::Array(list) => {
             out.push('[');
             for (index, value) in list.iter().enumerate() {
@@ -79,28 +80,7 @@ fn write_value(out: &mut String, path: &[&str], value: &Value) -> Result<(), NoF
 
 fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if bare { name.to_owned() } else { quoted(name) }
-}
-
-/// A text in double quotes.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_ascii_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
+    if bare { name.to_owned() } else { quote(name) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What the cluster itself says.
 
 use kiln_aks_formats::{from_base64, to_base64};
-use kiln_bootstrap::Place;
-use kiln_bootstrap::trust::{self, Offered, TrustError};
+use kiln_bootstrap::SourcePosition;
+use kiln_bootstrap::trust::{self, DetectedCertificates, TrustError};
 use kiln_kubernetes::{Cluster, Endpoint, connect};
 use kiln_types::Seen;
 
@@ -41,10 +41,11 @@ pub(super) async fn look<L>(sources: &Sources<'_, L>, found: &mut Detected) {
 
 /// The certificates to trust, PEM.
 async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> Option<String> {
-    let mut offered = Offered { kubeconfig: endpoint.trusted.as_deref().map(to_base64), shown: Vec::new() };
+    let mut offered =
+        DetectedCertificates { kubeconfig: endpoint.trusted.as_deref().map(to_base64), presented: Vec::new() };
     if pin.is_some() || offered.kubeconfig.is_none() {
         match endpoint.shown().await {
-            Ok(shown) => offered.shown = shown,
+            Ok(shown) => offered.presented = shown,
             Err(error) => {
                 found.miss("caBundle", said(&error));
                 return None;
@@ -53,13 +54,15 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
     }
     let chosen = match (trust::certificates(&offered, pin), pin) {
         // Most servers show their own certificate alone; the authority's is where kubeadm's nodes look for it.
-        (Err(TrustError::OtherPin(other)), Some(pin)) => by_pin(endpoint, pin).await.ok_or(TrustError::OtherPin(other)),
+        (Err(TrustError::PinMismatch(other)), Some(pin)) => {
+            by_pin(endpoint, pin).await.ok_or(TrustError::PinMismatch(other))
+        }
         (chosen, _) => chosen,
     };
     match chosen {
         Ok((data, place)) => {
             let call = match place {
-                Place::Call(call) => call,
+                SourcePosition::Call(call) => call,
                 other => other.to_string(),
             };
             let pem = from_base64(&data).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -74,10 +77,11 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
 }
 
 /// The certificate with this pin among those that the cluster offers to everybody.
-async fn by_pin(endpoint: &Endpoint, pin: &str) -> Option<(String, Place)> {
+async fn by_pin(endpoint: &Endpoint, pin: &str) -> Option<(String, SourcePosition)> {
     let seen = endpoint.offered().await.ok()?;
-    let (data, _) = trust::certificates(&Offered { kubeconfig: None, shown: seen.value }, Some(pin)).ok()?;
-    Some((data, Place::Call(format!("{}, pin {pin}", seen.call))))
+    let (data, _) =
+        trust::certificates(&DetectedCertificates { kubeconfig: None, presented: seen.value }, Some(pin)).ok()?;
+    Some((data, SourcePosition::Call(format!("{}, pin {pin}", seen.call))))
 }
 
 /// Whether the cluster answers at all: otherwise each further question would wait as long for nothing.

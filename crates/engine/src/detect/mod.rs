@@ -14,7 +14,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use kiln_bootstrap::sources::{Fact, SourceError, detected};
-use kiln_bootstrap::{Field, Kind, Layer, Resolved};
+use kiln_bootstrap::{Field, Resolved, Source, SourceKind};
 use kiln_kubernetes::{Cluster, ClusterOptions, Endpoint};
 use kiln_types::{Landscape, Seen};
 
@@ -63,7 +63,7 @@ impl fmt::Display for Miss {
         write!(f, "`{}` was not found: {}; ", self.field, self.why)?;
         let Ok(field) = Field::named(self.field) else { return f.write_str("it cannot be set") };
         let kinds: Vec<String> =
-            field.kinds.iter().filter(|kind| **kind != Kind::Detected).map(ToString::to_string).collect();
+            field.kinds.iter().filter(|kind| **kind != SourceKind::Detected).map(ToString::to_string).collect();
         write!(f, "set it by {}", kinds.join(" or "))?;
         match field.reads.first() {
             Some(variable) => write!(f, " (`{}`, or ${variable})", self.field),
@@ -87,14 +87,16 @@ pub async fn settings<L: Landscape>(sources: &Sources<'_, L>) -> Detected {
 
 impl Detected {
     /// The layer of what was found: the weakest but for the program's own values.
-    pub fn layer(&self) -> Result<Layer, SourceError> {
+    pub fn to_source(&self) -> Result<Source, SourceError> {
         detected(&self.facts)
     }
 
     /// The misses that matter: nobody said a value for the field either.
     pub fn unmet(&self, resolved: &Resolved) -> Vec<&Miss> {
         let said = |field: &str| {
-            resolved.get(field).is_some_and(|value| !matches!(value.kind, Kind::Hardcoded(_) | Kind::Computed))
+            resolved
+                .get(field)
+                .is_some_and(|value| !matches!(value.kind, SourceKind::Hardcoded(_) | SourceKind::Computed))
         };
         self.misses.iter().filter(|miss| !said(miss.field)).collect()
     }
@@ -136,7 +138,7 @@ fn said(error: &dyn StdError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kiln_bootstrap::{Place, resolve};
+    use kiln_bootstrap::{SourcePosition, resolve};
 
     use super::*;
 
@@ -157,8 +159,8 @@ mod tests {
         let mut found = Detected::default();
         found.miss("dnsServiceIp", "w");
         assert_eq!(found.unmet(&resolve(&[])).len(), 1);
-        let mut layer = Layer::new(Kind::Settings);
-        layer.set("dnsServiceIp", "10.1.0.10".into(), Place::Program).unwrap();
+        let mut layer = Source::new(SourceKind::Settings);
+        layer.set("dnsServiceIp", "10.1.0.10".into(), SourcePosition::Program).unwrap();
         assert_eq!(found.unmet(&resolve(&[layer])).len(), 0);
     }
 
@@ -166,13 +168,13 @@ mod tests {
     fn what_was_found_loses_to_what_was_said_and_is_shown_beside_it() {
         let mut found = Detected::default();
         found.fact("dnsServiceIp", "10.2.0.10", "GET /dns");
-        let mut layer = Layer::new(Kind::Settings);
-        layer.set("dnsServiceIp", "10.1.0.10".into(), Place::Program).unwrap();
-        let resolved = resolve(&[layer, found.layer().unwrap()]);
+        let mut layer = Source::new(SourceKind::Settings);
+        layer.set("dnsServiceIp", "10.1.0.10".into(), SourcePosition::Program).unwrap();
+        let resolved = resolve(&[layer, found.to_source().unwrap()]);
         let explained = resolved.explain().into_iter().find(|line| line.field == "dnsServiceIp").unwrap();
         assert_eq!(explained.value, "10.1.0.10");
         assert_eq!(
-            (explained.overrode[0].value.as_str(), explained.overrode[0].place.as_str()),
+            (explained.overrode[0].value.as_str(), explained.overrode[0].position.as_str()),
             (Some("10.2.0.10"), "GET /dns")
         );
     }

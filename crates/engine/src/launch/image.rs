@@ -1,7 +1,7 @@
 //! Which image a machine starts from: the class's own, or the newest of its family's galleries.
 
 use kiln_bootstrap::family::Family;
-use kiln_bootstrap::images::{self, Cache, ImageError, Listed};
+use kiln_bootstrap::images::{self, Cache, ImageError, ListedVersion};
 use kiln_bootstrap::{DeriveError, Resolved};
 use kiln_types::{PublishedVersion, Shelves};
 
@@ -78,7 +78,7 @@ async fn newest_of<S: Shelves>(shelves: &S, definition: &str, location: &str) ->
         _ => shelves.definition_versions(location, definition).await,
     };
     let seen = seen.map_err(ChooseError::Cloud)?;
-    let listed: Vec<Listed> = seen.value.into_iter().map(listed).collect();
+    let listed: Vec<ListedVersion> = seen.value.into_iter().map(listed).collect();
     let name = parts.last().copied().unwrap_or_default();
     let newest = images::newest(name, &listed)
         .ok_or_else(|| ChooseError::NoVersion { id: definition.to_owned(), location: location.to_owned() })?;
@@ -105,7 +105,7 @@ async fn by_family<S: Shelves>(
     let place = if subscription.is_some() { SHARED } else { community };
     let question: Vec<&str> = definitions.iter().copied().chain([place, location]).collect();
     let key = Cache::key(&question, inputs.text("kubernetesVersion"));
-    let believed = cache.get(&key, now).map(<[Listed]>::to_vec);
+    let believed = cache.get(&key, now).map(<[ListedVersion]>::to_vec);
     let asked = if believed.is_some() { Vec::new() } else { ask(shelves, inputs, &definitions, place).await? };
     let versions =
         believed.clone().unwrap_or_else(|| asked.iter().flat_map(|(versions, _)| versions.clone()).collect());
@@ -131,7 +131,7 @@ async fn ask<S: Shelves>(
     inputs: &Resolved,
     definitions: &[&str],
     place: &str,
-) -> Result<Vec<(Vec<Listed>, String)>, ChooseError<S::Error>> {
+) -> Result<Vec<(Vec<ListedVersion>, String)>, ChooseError<S::Error>> {
     let location = inputs.text("location");
     if place == SHARED {
         let seen = shelves.node_image_versions(location).await.map_err(ChooseError::Cloud)?;
@@ -152,9 +152,9 @@ fn is_version(id: &str) -> bool {
     segment.eq_ignore_ascii_case("versions") && !version.is_empty() && !version.eq_ignore_ascii_case("latest")
 }
 
-fn listed(version: PublishedVersion) -> Listed {
+fn listed(version: PublishedVersion) -> ListedVersion {
     let PublishedVersion { definition, version, published, excluded } = version;
-    Listed { definition, version, published, excluded }
+    ListedVersion { definition, version, published, excluded }
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub fn owner<E: std::error::Error + 'static>(inputs: &Resolved) -> Result<String
 
 /// The template of these inputs, for an image that was chosen.
 pub fn template(inputs: &Resolved, bootstrapper: &dyn Bootstrapper, image: &str) -> Result<Template, LaunchError> {
-    launch::template_of(inputs, bootstrapper, image)
+    launch::template_with_image(inputs, bootstrapper, image)
 }
 
 /// Makes a machine from a template, or completes one that was begun. It is there and known when this returns.

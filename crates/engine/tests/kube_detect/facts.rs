@@ -4,7 +4,7 @@ use control_plane::{ControlPlane, Identity};
 use kiln_aks_formats::to_base64;
 use kiln_azure::Azure;
 use kiln_bootstrap::trust::{fingerprint, key_fingerprint};
-use kiln_bootstrap::{Kind, Layer, Place, resolve};
+use kiln_bootstrap::{Source, SourceKind, SourcePosition, resolve};
 use kiln_engine::detect::{Detected, Sources, settings};
 use kiln_kubernetes::{Cluster, Endpoint, connect};
 use kube::Config;
@@ -84,13 +84,14 @@ async fn each_fact_is_found_by_its_call_and_loses_to_what_is_said() {
     assert_eq!(fact(&found, "networkDataplane"), Some(("cilium", map)));
     assert_eq!(fact(&found, "networkPolicy"), Some(("cilium", map)));
 
-    let mut said = Layer::new(Kind::Settings);
-    said.set("kubernetesVersion", "1.33.7".into(), Place::Argument("--set kubernetesVersion".to_owned())).unwrap();
-    let explained = resolve(&[said, found.layer().unwrap()]).explain();
+    let mut said = Source::new(SourceKind::Settings);
+    said.set("kubernetesVersion", "1.33.7".into(), SourcePosition::Argument("--set kubernetesVersion".to_owned()))
+        .unwrap();
+    let explained = resolve(&[said, found.to_source().unwrap()]).explain();
     let line = |name: &str| explained.iter().find(|line| line.field == name).unwrap();
-    assert_eq!((line("dnsServiceIp").kind.as_str(), line("dnsServiceIp").place.as_str()), ("detected", dns));
+    assert_eq!((line("dnsServiceIp").kind.as_str(), line("dnsServiceIp").position.as_str()), ("detected", dns));
     let version = line("kubernetesVersion");
-    assert_eq!((&version.value, version.overrode[0].place.as_str()), (&json!("1.33.7"), "GET /version"));
+    assert_eq!((&version.value, version.overrode[0].position.as_str()), (&json!("1.33.7"), "GET /version"));
 }
 
 #[tokio::test]
@@ -118,10 +119,10 @@ async fn a_certificate_that_is_only_shown_is_trusted_by_its_pin_alone() {
             .await
     };
     let unpinned = ask(None).await;
-    assert!(miss(&unpinned, "caBundle").contains("that nobody vouches for: give its pin"), "{unpinned:?}");
+    assert!(miss(&unpinned, "caBundle").contains("is not trusted; pass its pin"), "{unpinned:?}");
     assert_eq!(unpinned.facts, []);
     let wrong = ask(Some(format!("sha256:{}", "0".repeat(64)))).await;
-    assert!(miss(&wrong, "caBundle").contains("has the pin `sha256:000"), "{wrong:?}");
+    assert!(miss(&wrong, "caBundle").contains("matches the pin `sha256:000"), "{wrong:?}");
     assert_eq!(wrong.facts, []);
 
     let shown = address.shown().await.unwrap();

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 
 use kiln_aks_formats::to_base64;
-use kiln_bootstrap::{Bootstrapper as _, Kilnd, Kind, Layer, Place, Resolved, resolve};
+use kiln_bootstrap::{Bootstrapper as _, Kilnd, Resolved, Source, SourceKind, SourcePosition, resolve};
 use serde_json::json;
 use support::program::kilnd_on;
 use support::world::{folder, image};
@@ -14,7 +14,7 @@ const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
 fn inputs() -> Resolved {
-    let mut settings = Layer::new(Kind::Settings);
+    let mut settings = Source::new(SourceKind::Settings);
     let ca = to_base64(AUTHORITY);
     for (field, value) in [
         ("resourceGroup", "group"),
@@ -23,10 +23,10 @@ fn inputs() -> Resolved {
         ("caBundle", ca.as_str()),
         ("bootstrapToken", TOKEN),
     ] {
-        settings.set(field, value.into(), Place::Program).expect("a field");
+        settings.set(field, value.into(), SourcePosition::Program).expect("a field");
     }
-    let mut class = Layer::new(Kind::NodeClass);
-    class.set("maxPods", json!(42), Place::Program).expect("a field");
+    let mut class = Source::new(SourceKind::NodeClass);
+    class.set("maxPods", json!(42), SourcePosition::Program).expect("a field");
     resolve(&[settings, class])
 }
 

@@ -1,4 +1,4 @@
-//! What all objects share.
+//! Types that several Karpenter objects use.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// An object's metadata.
+/// Object metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
@@ -17,7 +17,7 @@ pub struct Meta {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A condition of an object's status.
+/// Status condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
@@ -28,19 +28,18 @@ pub struct Condition {
     pub reason: String,
 }
 
-/// A taint.
+/// A taint; its effect is not restricted to known values when it is deserialized.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Taint {
     pub key: String,
-    /// The value, which may be missing.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 
-/// The taint as a flag of the kubelet has it: `key=value:Effect`, or `key:Effect`.
+/// Formats the taint like kubelet's `--register-with-taints`: `key=value:Effect` or `key:Effect`.
 impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.key)?;
@@ -51,9 +50,11 @@ impl fmt::Display for Taint {
     }
 }
 
-/// A text that is no taint.
+/// A text that is not a taint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no taint: key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute")]
+#[error(
+    "invalid taint `{0}`; expected `key=value:Effect` or `key:Effect` with `NoSchedule`, `PreferNoSchedule` or `NoExecute`"
+)]
 pub struct BadTaint(pub String);
 
 impl FromStr for Taint {
@@ -70,7 +71,7 @@ impl FromStr for Taint {
     }
 }
 
-/// A requirement on a node.
+/// A requirement on the labels of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Requirement {
@@ -79,13 +80,13 @@ pub struct Requirement {
     pub operator: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
-    /// How many of them must be possible.
+    /// Minimum number of values that must be possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_values: Option<u32>,
 }
 
 impl Requirement {
-    /// The only value that it admits.
+    /// Returns the value if the requirement allows exactly one.
     pub fn single(&self) -> Option<&str> {
         match (self.operator.as_str(), &self.values[..]) {
             ("In", [only]) => Some(only),
@@ -94,7 +95,7 @@ impl Requirement {
     }
 }
 
-/// A reference to a class of nodes.
+/// Reference to a node class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClassRef {
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_taint_reads_and_writes_the_same() {
+    fn taints_survive_a_round_trip() {
         for text in ["karpenter.sh/unregistered:NoExecute", "dedicated=gpu:NoSchedule"] {
             assert_eq!(text.parse::<Taint>().unwrap().to_string(), text);
         }
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_requirement_with_one_value_is_settled() {
+    fn single_returns_the_only_allowed_value() {
         let requirement = |operator: &str, values: &[&str]| Requirement {
             operator: operator.to_owned(),
             values: values.iter().map(|v| (*v).to_owned()).collect(),

@@ -1,4 +1,4 @@
-//! Files about `AKSNodeConfig`.
+//! Recordings of `AKSNodeConfig`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ fn parse(value: &Value) -> Configuration {
         return Configuration::default();
     }
     let parsed = anc::parse(value.to_string().as_bytes());
-    assert_eq!(parsed.problem, None, "{value}");
+    assert_eq!(parsed.error, None, "{value}");
     parsed.config
 }
 
@@ -22,38 +22,38 @@ fn environment(value: &Value) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_configuration_becomes_the_recorded_environment() {
+fn environment_matches_the_recordings() {
     for path in files_in("anc-buildcse", ".input.json") {
         let input = read(&path);
         let expected =
             read(&path.with_file_name(path.file_name().unwrap().to_string_lossy().replace(".input.", ".expected.")));
-        let version = containerd::version_in(text(&expected["host"]["containerd --version"])).unwrap();
+        let version = containerd::parse_version(text(&expected["host"]["containerd --version"])).unwrap();
         let host = Host { containerd_version: version, drivers: GpuDrivers::default() };
         let environment = parse(&input).environment(&host);
         let decoded = |name: &str| String::from_utf8(from_base64(&environment[name]).unwrap()).unwrap();
         let entries = |key: &str| expected[key].as_object().cloned().unwrap_or_default();
-        let place = path.display();
+        let file_name = path.display();
         for (name, value) in entries("env_equals").into_iter().chain(entries("env_equals_legacy")) {
-            assert_eq!(environment.get(&name).map(String::as_str), value.as_str(), "{place}: {name}");
+            assert_eq!(environment.get(&name).map(String::as_str), value.as_str(), "{file_name}: {name}");
         }
         for (name, value) in entries("env_base64_decoded_equals") {
-            assert_eq!(decoded(&name), text(&value), "{place}: {name}");
+            assert_eq!(decoded(&name), text(&value), "{file_name}: {name}");
         }
         for (name, lines) in entries("env_base64_decoded_contains") {
             let file = decoded(&name);
             for line in lines.as_array().unwrap() {
-                assert!(file.lines().any(|have| have == text(line)), "{place}: {name} lacks {line}");
+                assert!(file.lines().any(|have| have == text(line)), "{file_name}: {name} lacks {line}");
             }
         }
         for (name, difference) in entries("known_legacy_differences") {
             let value = &environment[&name];
-            assert!(value.starts_with(text(&difference["from_config"])), "{place}: {name}");
+            assert!(value.starts_with(text(&difference["from_config"])), "{file_name}: {name}");
         }
     }
 }
 
 #[test]
-fn documents_of_other_versions_are_read() {
+fn documents_of_other_versions_are_accepted() {
     let plain = recorded("anc-compat-test_aksnodeconfig.json");
     let unexpected = recorded("anc-compat-test_aksnodeconfig_fields_unexpected.json");
     let config = parse(&plain);
@@ -70,11 +70,11 @@ fn documents_of_other_versions_are_read() {
 }
 
 #[test]
-fn containerds_file_is_the_recorded_one() {
+fn containerd_file_matches_the_recordings() {
     for case in cases("anc-containerd-version-output.json") {
-        assert_eq!(containerd::version_in(text(&case["output"])).unwrap_or_default(), text(&case["want"]), "{case}");
+        assert_eq!(containerd::parse_version(text(&case["output"])).unwrap_or_default(), text(&case["want"]), "{case}");
     }
-    // The recorded calls for containerd 1 ask for the file with GPUs, whatever the argument beside them says.
+    // The recorded calls for containerd 1 ignore the argument `noGpu`.
     for case in cases("anc-helper-containerd-v1.json") {
         let config = parse(&case["args"]["aksnodeconfig"]);
         assert_eq!(to_base64(anc::containerd_file(&config, "1.7.22", false)), text(&case["want"]), "{}", case["name"]);
@@ -88,7 +88,7 @@ fn containerds_file_is_the_recorded_one() {
 }
 
 #[test]
-fn sizes_get_the_drivers_of_the_images_list() {
+fn gpu_drivers_match_the_recordings() {
     let components = recorded("anc-gpu-components-input.json");
     let drivers = GpuDrivers::from_components(components.to_string().as_bytes()).unwrap();
     for case in cases("anc-gpu-driver-type.json") {
@@ -105,7 +105,7 @@ fn sizes_get_the_drivers_of_the_images_list() {
     }
 }
 
-/// One variable of a document that a case describes.
+/// Compares one variable of the document in each recorded case.
 fn check(file: &str, variable: &str, document: fn(&Value) -> Value) {
     for case in cases(file) {
         let want = case["want"].as_str().map_or_else(|| case["want"].to_string(), str::to_owned);
@@ -114,7 +114,7 @@ fn check(file: &str, variable: &str, document: fn(&Value) -> Value) {
 }
 
 #[test]
-fn single_variables_are_the_recorded_ones() {
+fn single_variables_match_the_recordings() {
     check(
         "anc-helper-admin-username.json",
         "ADMINUSER",
@@ -155,7 +155,7 @@ fn single_variables_are_the_recorded_ones() {
 }
 
 #[test]
-fn maps_and_lists_are_joined_in_order() {
+fn joined_maps_and_lists_match_the_recordings() {
     for file in ["anc-helper-sorted-pairs-int.json", "anc-helper-sorted-pairs-str.json"] {
         for case in cases(file) {
             let map = case["args"]["m"].as_object().unwrap().iter();
@@ -172,7 +172,7 @@ fn maps_and_lists_are_joined_in_order() {
 }
 
 #[test]
-fn the_nodes_own_dns_is_configured_as_recorded() {
+fn local_dns_configuration_matches_the_recordings() {
     for case in cases("anc-helper-localdns-corefile.json") {
         let file = anc::corefile(&parse(&case["args"]["aksnodeconfig"]), case["args"]["includeHostsPlugin"] == true);
         if case.get("wantContains").is_some() {
@@ -198,7 +198,7 @@ fn the_nodes_own_dns_is_configured_as_recorded() {
 }
 
 #[test]
-fn a_newer_build_is_taken_as_recorded() {
+fn hotfix_decisions_match_the_recordings() {
     for case in cases("anc-hotfix-base.json") {
         assert_eq!(
             hotfix::day(text(&case["version"])).ok(),
@@ -224,7 +224,7 @@ fn a_newer_build_is_taken_as_recorded() {
 }
 
 #[test]
-fn a_timeout_leaves_with_the_version_that_does_not_know_it() {
+fn streaming_timeout_is_removed_since_1_34() {
     for case in cases("anc-streaming-timeout-gate.json") {
         let environment = environment(&json!({
             "kubernetes_version": case["k8sVersion"],

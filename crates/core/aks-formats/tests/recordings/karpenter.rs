@@ -1,11 +1,11 @@
-//! Files about Karpenter and the Node Bootstrapping Variables.
+//! Recordings of Karpenter and the Node Bootstrapping Variables.
 
 use std::collections::BTreeMap;
 
 use kiln_aks_formats::gpu::{self, Os, Vendor};
 use kiln_aks_formats::image::{self, ImageId};
 use kiln_aks_formats::karpenter::{NodeClassSpec, node_class_hash};
-use kiln_aks_formats::nbv::kubelet::KubeletChoices;
+use kiln_aks_formats::nbv::kubelet::KubeletSettings;
 use kiln_aks_formats::nbv::{Inputs, labels, rules};
 use kiln_aks_formats::{Arch, Secret, go, hydrate};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{cases, files_in, read, recorded, text};
 
 #[test]
-fn inputs_become_all_128_variables() {
+fn variables_match_the_recordings() {
     for path in files_in("karp-nbv-derived", ".json") {
         let file = read(&path);
         let inputs: Inputs = serde_json::from_value(file["input"].clone()).unwrap();
@@ -28,7 +28,7 @@ fn inputs_become_all_128_variables() {
 }
 
 #[test]
-fn a_classs_hash_is_the_recorded_one() {
+fn class_hash_matches_the_recording() {
     let file = recorded("karp-nodeclass-hash-sample.json");
     for case in file["cases"].as_array().unwrap() {
         let mut spec = file["base_spec"].clone();
@@ -39,7 +39,7 @@ fn a_classs_hash_is_the_recorded_one() {
 }
 
 #[test]
-fn a_clusters_id_comes_from_either_name() {
+fn cluster_id_matches_the_recording() {
     let file = recorded("karp-cluster-id.json");
     for case in file["cases"].as_array().unwrap() {
         assert_eq!(go::cluster_id::from_fqdn(text(&case["fqdn"])), text(&case["cluster_id"]));
@@ -53,7 +53,7 @@ fn a_clusters_id_comes_from_either_name() {
 }
 
 #[test]
-fn sizes_have_their_gpus() {
+fn gpu_sizes_match_the_recordings() {
     let check = |name: &str, decide: fn(&str) -> bool| {
         for case in cases(name) {
             assert_eq!(decide(text(&case["input"])), case["output"], "{name}: {case}");
@@ -70,7 +70,7 @@ fn sizes_have_their_gpus() {
 }
 
 #[test]
-fn a_token_takes_its_place() {
+fn hydrated_custom_data_matches_the_recording() {
     for case in cases("karp-hydrate-token.json") {
         let token = Secret::new(text(&case["bootstrapToken"]));
         let custom_data = hydrate::custom_data(text(&case["customDataDehydratable"]), &token);
@@ -84,7 +84,7 @@ fn a_token_takes_its_place() {
 }
 
 #[test]
-fn image_versions_are_ordered_and_named() {
+fn image_versions_match_the_recordings() {
     for case in cases("karp-image-is-newer-version.json") {
         assert_eq!(image::is_newer(text(&case["version1"]), text(&case["version2"])), case["expected"], "{case}");
     }
@@ -98,7 +98,7 @@ fn image_versions_are_ordered_and_named() {
 }
 
 #[test]
-fn the_kubelet_gets_its_programs_labels_and_flags() {
+fn kubelet_binaries_labels_and_flags_match_the_recordings() {
     for case in cases("karp-kube-binary-url.json") {
         let version = text(&case["version"]).parse().unwrap();
         assert_eq!(rules::kube_binary_url(&version, Arch::Amd64), text(&case["expected"]));
@@ -107,7 +107,7 @@ fn the_kubelet_gets_its_programs_labels_and_flags() {
         assert_eq!(labels::kubelet_may_set(text(&case["label"])), case["expectedKubelet"], "{case}");
     }
     let file = recorded("karp-kubelet-config-map.json");
-    let choices: KubeletChoices = serde_json::from_value(file["input"].clone()).unwrap();
-    let flags: Value = serde_json::to_value(choices.flags()).unwrap();
+    let settings: KubeletSettings = serde_json::from_value(file["input"].clone()).unwrap();
+    let flags: Value = serde_json::to_value(settings.flags()).unwrap();
     assert_eq!(flags, file["expected"]);
 }

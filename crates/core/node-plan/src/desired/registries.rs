@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use kiln_aks_formats::toml::quote;
 use kiln_node_config::spec::Registry;
 
 use super::draft::Draft;
@@ -9,7 +10,6 @@ use super::kubelet::ended;
 use super::runtime::REGISTRIES;
 use crate::artifact::Artifact;
 use crate::layout::current;
-use crate::toml::quoted;
 
 pub(super) fn render(draft: &mut Draft<'_>) {
     for registry in &draft.spec.registries {
@@ -28,19 +28,18 @@ pub(super) fn render(draft: &mut Draft<'_>) {
 fn hosts(registry: &Registry, ca: Option<&str>) -> String {
     let mut out = String::new();
     if let Some(server) = server(registry) {
-        let _ = writeln!(out, "server = {}", quoted(&server));
+        let _ = writeln!(out, "server = {}", quote(&server));
     }
     // What is trusted here is trusted for the mirrors, or for the registry itself where it has none.
     if (registry.mirrors.is_empty() || registry.fall_back == Some(false))
         && let Some(ca) = ca
     {
-        let _ = writeln!(out, "ca = {}", quoted(ca));
+        let _ = writeln!(out, "ca = {}", quote(ca));
     }
     for mirror in &registry.mirrors {
-        let _ =
-            writeln!(out, "[host.{}]\ncapabilities = [\"pull\", \"resolve\"]", quoted(mirror.trim_end_matches('/')));
+        let _ = writeln!(out, "[host.{}]\ncapabilities = [\"pull\", \"resolve\"]", quote(mirror.trim_end_matches('/')));
         if let Some(ca) = ca {
-            let _ = writeln!(out, "ca = {}", quoted(ca));
+            let _ = writeln!(out, "ca = {}", quote(ca));
         }
     }
     out

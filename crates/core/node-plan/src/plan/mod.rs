@@ -60,7 +60,7 @@ impl Plan {
     pub fn of(in_force: Option<&NodeConfig>, wanted: &NodeConfig, desired: &Desired, observed: &Observed) -> Self {
         let between = |from| changes::between(from, wanted).into_iter().map(weigh).collect();
         let changes: Vec<Change> = in_force.map_or_else(Vec::new, between);
-        let effect = changes::highest(&changes);
+        let effect = changes::highest_effect(&changes);
         let allowed = wanted.spec.update.up_to.unwrap_or(UP_TO);
         let beyond: Vec<Change> = changes.iter().filter(|change| is_beyond(change.effect, allowed)).cloned().collect();
         let highest = beyond.iter().map(|change| change.effect).max();

@@ -1,7 +1,7 @@
 //! Documents with anything in any field: refused, or made into files that say what was meant and nothing else.
 
 use kiln_node_config::spec::Spec;
-use kiln_node_config::{Kind, NodeConfig, Shape};
+use kiln_node_config::{FieldType, NodeConfig, Shape};
 use kiln_node_plan::{Content, Desired, Plan, layout};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -50,20 +50,22 @@ fn text() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-fn value(kind: &Kind, depth: u32) -> BoxedStrategy<Value> {
+fn value(kind: &FieldType, depth: u32) -> BoxedStrategy<Value> {
     match kind {
-        Kind::Text => text(),
-        Kind::Boolean => any::<bool>().prop_map(Value::from).boxed(),
-        Kind::Integer => select(vec![0_u64, 1, 1400]).prop_map(Value::from).boxed(),
-        Kind::Choice(words) => select(words.to_vec()).prop_map(Value::from).boxed(),
-        Kind::Any => {
+        FieldType::Text => text(),
+        FieldType::Boolean => any::<bool>().prop_map(Value::from).boxed(),
+        FieldType::Integer => select(vec![0_u64, 1, 1400]).prop_map(Value::from).boxed(),
+        FieldType::Choice(words) => select(words.to_vec()).prop_map(Value::from).boxed(),
+        FieldType::Any => {
             prop_oneof![text(), Just(json!(1)), Just(Value::Null), Just(json!({"a": [{"b c": "\n"}]}))].boxed()
         }
-        Kind::List(inner) => proptest::collection::vec(value(inner, depth + 1), 0..3).prop_map(Value::from).boxed(),
-        Kind::Map(inner) => proptest::collection::btree_map(select(TEXTS.to_vec()), value(inner, depth + 1), 0..3)
+        FieldType::List(inner) => {
+            proptest::collection::vec(value(inner, depth + 1), 0..3).prop_map(Value::from).boxed()
+        }
+        FieldType::Map(inner) => proptest::collection::btree_map(select(TEXTS.to_vec()), value(inner, depth + 1), 0..3)
             .prop_map(|map| map.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into())
             .boxed(),
-        Kind::Object(shape) => object(&shape(), depth + 1),
+        FieldType::Object(shape) => object(&shape(), depth + 1),
     }
 }
 

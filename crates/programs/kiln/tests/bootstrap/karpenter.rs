@@ -2,9 +2,9 @@
 
 use crate::fixture::Folder;
 
-/// The first row of the recorded sample.
+/// The first row of the recordings, for runs without them.
 #[test]
-fn the_hash_of_a_class_is_karpenters_decimal() {
+fn class_hash_is_karpenters_decimal() {
     let folder = Folder::new();
     folder.write(
         "class.yaml",
@@ -18,7 +18,7 @@ fn the_hash_of_a_class_is_karpenters_decimal() {
 }
 
 #[test]
-fn drift_has_karpenters_reasons() {
+fn drift_reasons_are_karpenters() {
     let folder = Folder::new();
     folder.write("claim.yaml", "kind: NodeClaim\nmetadata: {name: c}\nspec: {}\nstatus: {nodeName: n, providerID: azure:///vm, imageID: /old}\n");
     folder.write("node.yaml", "kind: Node\nmetadata: {name: n, labels: {kubernetes.azure.com/kubelet-identity-client-id: 33333333-3333-3333-3333-333333333333}}\nstatus: {nodeInfo: {kubeletVersion: v1.33.6}}\n");
@@ -48,7 +48,7 @@ fn drift_has_karpenters_reasons() {
     };
     let behind = drift(&version("1.33.7"), same);
     assert_eq!((behind.code, behind.json()["karpenter"].as_str()), (Some(5), Some("K8sVersionDrift")), "{behind}");
-    // A node that is newer would be replaced by another of the same, for ever.
+    // Replacing a newer node would create the same node again.
     assert_eq!(drift(&version("1.33.5"), same).code, Some(0));
     let identity = drift(&version("1.33.6"), "kubeletIdentityClientId: 55555555-5555-5555-5555-555555555555\n");
     assert_eq!(identity.json()["karpenter"], "KubeletIdentityDrift");

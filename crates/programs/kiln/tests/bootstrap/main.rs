@@ -1,10 +1,10 @@
-//! `kiln bootstrap`, as a program: files in, bytes and sentences out.
+//! Tests of `kiln bootstrap` as a process.
 
+mod drift;
 mod errors;
 mod explain;
 mod fixture;
 mod karpenter;
-mod moved;
 mod pages;
 mod recordings;
 mod render;

@@ -28,7 +28,7 @@ fn environment(folder: &Folder, arguments: &[&str]) -> BTreeMap<String, String> 
 }
 
 #[test]
-fn every_recorded_flat_document_renders_to_its_128_variables() {
+fn variables_match_the_recordings() {
     let folder = Folder::new();
     for path in files("karp-nbv-derived", ".json") {
         let file = json(&path);
@@ -39,12 +39,12 @@ fn every_recorded_flat_document_renders_to_its_128_variables() {
 }
 
 #[test]
-fn every_recorded_node_controller_document_renders_to_its_environment() {
+fn environment_of_aks_node_config_matches_the_recordings() {
     let folder = Folder::new();
     for path in files("anc-buildcse", ".input.json") {
         let expected = json(Path::new(&path.to_string_lossy().replace(".input.", ".expected.")));
         let file = path.to_string_lossy();
-        let got = environment(&folder, &["--from", "aks-node-config", &file, "--containerd-version", "1.7.22"]);
+        let got = environment(&folder, &["--aks-node-config", &file, "--containerd-version", "1.7.22"]);
         let decoded = |name: &str| String::from_utf8(from_base64(&got[name]).expect("base64")).expect("text");
         let entries = |key: &str| expected[key].as_object().cloned().unwrap_or_default();
         for (name, value) in entries("env_equals").into_iter().chain(entries("env_equals_legacy")) {
@@ -63,37 +63,40 @@ fn every_recorded_node_controller_document_renders_to_its_environment() {
 }
 
 #[test]
-fn the_drivers_of_a_list_of_components_reach_the_environment() {
+fn gpu_drivers_match_the_recordings() {
     let components = golden().join("anc-gpu-components-input.json");
     let folder = Folder::new();
     let cases = json(&golden().join("anc-gpu-driver-version.json"));
     for case in cases["cases"].as_array().expect("cases") {
         let size = case["size"].as_str().expect("a size");
         folder.write("anc.json", &serde_json::json!({"version": "v1", "vm_size": size}).to_string());
-        let from = ["--from", "aks-node-config", "anc.json", "--components"];
+        let from = ["--aks-node-config", "anc.json", "--components"];
         let got = environment(&folder, &[&from[..], &[&components.to_string_lossy()]].concat());
         assert_eq!(Some(got["GPU_DRIVER_VERSION"].as_str()), case["want"].as_str(), "{size}");
     }
 }
 
 #[test]
-fn documents_of_other_versions_are_read_and_round_trip() {
+fn documents_of_other_versions_survive_a_round_trip() {
     let [plain, unexpected] =
         ["anc-compat-test_aksnodeconfig.json", "anc-compat-test_aksnodeconfig_fields_unexpected.json"]
             .map(|name| golden().join(name));
     let folder = Folder::new();
     let through = |path: &Path| {
         let file = path.to_string_lossy();
-        folder.run(&["render", "--from", "aks-node-config", &file, "--to", "aks-node-config"]).success().json()
+        folder.run(&["render", "--aks-node-config", &file, "--to", "aks-node-config"]).success().json()
     };
     assert_eq!(through(&plain), json(&plain));
     assert_eq!(through(&unexpected), json(&plain));
     let checked = folder.run(&["check", &unexpected.to_string_lossy()]).success();
-    assert!(checked.stdout.contains("warning: ") && checked.stdout.contains("does not know it"), "{checked}");
+    assert!(
+        checked.stdout.contains("warning: ") && checked.stdout.contains("unknown field; AKS ignores it"),
+        "{checked}"
+    );
 }
 
 #[test]
-fn every_recorded_class_has_its_hash() {
+fn class_hashes_match_the_recordings() {
     let path = golden().join("karp-nodeclass-hash-sample.json");
     let (folder, file) = (Folder::new(), json(&path));
     for case in file["cases"].as_array().expect("cases") {

@@ -1,4 +1,4 @@
-//! What there is to render from: layers, inputs that were resolved elsewhere, or another program's document.
+//! Inputs of a render: resolved sources, values that were resolved elsewhere, or an `AKSNodeConfig`.
 
 use std::collections::BTreeMap;
 
@@ -11,39 +11,38 @@ use crate::bootstrapper::RenderError;
 use crate::derive::DeriveError;
 use crate::resolve::Resolved;
 
-/// What there is to render from.
+/// Input of a render.
 #[derive(Clone, Debug)]
-pub enum Material {
-    /// Layers, resolved.
-    Layers(Box<Resolved>),
-    /// A flat document of inputs that were resolved elsewhere.
+pub enum RenderInput {
+    Sources(Box<Resolved>),
+    /// Inputs that were resolved elsewhere.
     Values(Box<Inputs>),
-    /// The configuration of AKS's node controller, and what the node would say of itself.
-    NodeController(Box<Configuration>, Host),
+    /// An `AKSNodeConfig`, and the host facts that its environment depends on.
+    AksNodeConfig(Box<Configuration>, Host),
 }
 
-/// Only layers know what these need.
-const NEEDS_LAYERS: &str = "give --settings, --node-pool and --node-class";
+/// Advice for targets that need values which only sources have.
+const NEEDS_SOURCES: &str = "use `--settings`, `--node-pool` and `--node-class` instead";
 
-impl Material {
-    /// Renders; the same material gives the same bytes.
+impl RenderInput {
+    /// Renders a target. The same input gives the same bytes.
     pub fn render(&self, target: Target) -> Result<Secret, RenderError> {
         match self {
-            Self::Layers(inputs) => render(inputs, target),
+            Self::Sources(inputs) => render(inputs, target),
             Self::Values(inputs) => values(inputs, target),
-            Self::NodeController(config, host) => node_controller(config, host, target),
+            Self::AksNodeConfig(config, host) => node_controller(config, host, target),
         }
     }
 
-    /// The environment, name to text.
+    /// Returns the environment variables.
     pub fn environment(&self) -> Result<BTreeMap<String, String>, RenderError> {
         Ok(match self {
-            Self::Layers(inputs) => {
+            Self::Sources(inputs) => {
                 inputs.check()?;
                 inputs.variables()?.environment()
             }
             Self::Values(inputs) => inputs.variables().map_err(DeriveError::from)?.environment(),
-            Self::NodeController(config, host) => config.environment(host),
+            Self::AksNodeConfig(config, host) => config.environment(host),
         })
     }
 }
@@ -56,31 +55,33 @@ fn values(inputs: &Inputs, target: Target) -> Result<Secret, RenderError> {
         }
         Target::NodeConfigCustomData => from_aks_message(&aks_node_config_from_values(inputs)?)?,
         Target::NbvScript => variables.script()?,
-        Target::AksNodeConfig => written(&aks_node_config_from_values(inputs)?),
+        Target::AksNodeConfig => json(&aks_node_config_from_values(inputs)?),
         Target::Env => environment(&variables.environment()),
         Target::CustomData => variables.custom_data()?,
         Target::AksNodeConfigCustomData => {
             cloud_config::node_controller(&aks_node_config_from_values(inputs)?.to_json(), &BTreeMap::new())?
         }
         Target::Kubeadm | Target::Record => {
-            return Err(RenderError::Target { target: target.as_str(), from: "values", instead: NEEDS_LAYERS });
+            return Err(RenderError::Target { target: target.as_str(), from: "values", instead: NEEDS_SOURCES });
         }
     })
 }
 
 fn node_controller(config: &Configuration, host: &Host, target: Target) -> Result<Secret, RenderError> {
-    let refused = |instead| RenderError::Target { target: target.as_str(), from: "an AKSNodeConfig", instead };
+    let unsupported = |instead| RenderError::Target { target: target.as_str(), from: "an AKSNodeConfig", instead };
     Ok(match target {
         Target::NodeConfig => Secret::new(node_config_from_aks(config, 1)?.to_json() + "\n"),
         Target::NodeConfigCustomData => from_aks_message(config)?,
-        Target::AksNodeConfig => written(config),
+        Target::AksNodeConfig => json(config),
         Target::Env => environment(&config.environment(host)),
-        // The script has no place for two thirds of what the document can say.
-        Target::NbvScript => return Err(refused("render it to custom-data, which starts the node controller with it")),
+        // The variables cannot express two thirds of the fields of an AKSNodeConfig.
+        Target::NbvScript => {
+            return Err(unsupported("render `custom-data`, which passes it to the AKS node controller"));
+        }
         Target::CustomData | Target::AksNodeConfigCustomData => {
             cloud_config::node_controller(&config.to_json(), &BTreeMap::new())?
         }
-        Target::Kubeadm | Target::Record => return Err(refused(NEEDS_LAYERS)),
+        Target::Kubeadm | Target::Record => return Err(unsupported(NEEDS_SOURCES)),
     })
 }
 
@@ -89,6 +90,6 @@ fn from_aks_message(config: &Configuration) -> Result<Secret, RenderError> {
     node_config_message(&node_config_from_aks(config, 1)?, &token.unwrap_or_default())
 }
 
-fn written(config: &Configuration) -> Secret {
+fn json(config: &Configuration) -> Secret {
     Secret::new(config.to_json().expose().to_owned() + "\n")
 }

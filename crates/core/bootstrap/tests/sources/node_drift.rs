@@ -1,4 +1,4 @@
-//! Karpenter's table of drift, and the loop that it does not stop.
+//! Karpenter's drift rules, and one deviation that avoids a replacement loop.
 
 use kiln_aks_formats::karpenter::{
     AksNodeClass, Condition, HASH_ANNOTATION, HASH_VERSION_ANNOTATION, Image, KUBELET_IDENTITY_LABEL, NodeClaim,
@@ -12,7 +12,7 @@ struct Case {
     identity: &'static str,
 }
 
-fn in_step() -> Case {
+fn without_drift() -> Case {
     let mut claim = NodeClaim::default();
     let mut class = AksNodeClass::default();
     for meta in [&mut claim.metadata, &mut class.metadata] {
@@ -37,7 +37,7 @@ fn in_step() -> Case {
 }
 
 fn decide(change: impl FnOnce(&mut Case)) -> Result<Option<Reason>, DriftError> {
-    let mut case = in_step();
+    let mut case = without_drift();
     change(&mut case);
     reason(&case.claim, case.class.as_ref(), case.node.as_ref(), case.identity)
 }
@@ -50,8 +50,8 @@ fn unready(case: &mut Case, kind: &str) {
     class(case).status.conditions.retain(|condition| condition.kind != kind);
 }
 
-/// What each line of the recorded table means here.
-fn answer(when: &str) -> Result<Option<Reason>, DriftError> {
+/// Evaluates a row of the recorded table.
+fn evaluate(when: &str) -> Result<Option<Reason>, DriftError> {
     match when {
         "nothing changed" => decide(|_| {}),
         "nodeclass missing" => decide(|case| case.class = None),
@@ -90,7 +90,7 @@ fn answer(when: &str) -> Result<Option<Reason>, DriftError> {
         "imageID not in nodeclass.status.images" => decide(|case| case.claim.status.image_id = "old".into()),
         "AKS machine driftAction Synced or empty" => Ok(machine_reason("Synced").or(machine_reason(""))),
         "AKS machine driftAction Recreate or unknown" => Ok(machine_reason("Recreate").and(machine_reason("Whatever"))),
-        other => panic!("no answer for {other}"),
+        other => panic!("unknown row {other}"),
     }
 }
 
@@ -115,15 +115,15 @@ pub(crate) const TABLE: [(&str, Option<&str>); 17] = [
 ];
 
 #[test]
-fn the_table_of_drift_holds() {
+fn drift_follows_the_table() {
     for (when, want) in TABLE {
-        let got = answer(when).ok().map(|reason| reason.map_or("", Reason::as_str));
+        let got = evaluate(when).ok().map(|reason| reason.map_or("", Reason::as_str));
         assert_eq!(got, want, "{when}");
     }
 }
 
 #[test]
-fn a_node_that_is_newer_than_the_cluster_asks_for_is_not_replaced_for_ever() {
+fn newer_node_is_not_replaced() {
     assert_eq!(decide(|case| case.node.as_mut().unwrap().kubelet_version = "v1.33.8".into()), Ok(None));
     assert_eq!(decide(|case| case.node.as_mut().unwrap().kubelet_version = "v1.34.0".into()), Ok(None));
     assert_eq!(
@@ -133,7 +133,7 @@ fn a_node_that_is_newer_than_the_cluster_asks_for_is_not_replaced_for_ever() {
 }
 
 #[test]
-fn the_first_reason_wins() {
+fn first_reason_wins() {
     let both = decide(|case| {
         case.identity = "other";
         case.claim.status.image_id = "old".into();

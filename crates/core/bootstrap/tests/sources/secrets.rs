@@ -1,10 +1,10 @@
-//! Secrets are planted in every field that may hold one, and searched everywhere but in what renders them.
+//! Plants a secret in every field that may contain one, and searches all output except rendered targets for it.
 
 use kiln_aks_formats::anc::Host;
 use kiln_bootstrap::compare::{Environment, Side, compare};
 use kiln_bootstrap::drift::Record;
-use kiln_bootstrap::render::{Material, Target, aks_node_config, render};
-use kiln_bootstrap::{AksVariables, Document, Field, Form, launch, sources};
+use kiln_bootstrap::render::{RenderInput, Target, aks_node_config, render};
+use kiln_bootstrap::{AksVariables, Document, Field, ValueType, launch, sources};
 use serde_json::{Value, json};
 
 use crate::common::inputs;
@@ -15,14 +15,14 @@ fn planted() -> Vec<(&'static str, Value)> {
     let secret = Field::all().iter().filter(|field| field.secret && field.is_input());
     secret
         .map(|field| {
-            assert_eq!(field.form, Form::Text);
+            assert_eq!(field.value_type, ValueType::Text);
             (field.name, json!(PLANTED))
         })
         .collect()
 }
 
 #[test]
-fn a_planted_secret_shows_nowhere_but_in_what_is_rendered() {
+fn planted_secrets_appear_only_in_rendered_output() {
     let plants = planted();
     assert!(plants.len() >= 3, "{plants:?}");
     let resolved = inputs(&plants);
@@ -33,7 +33,7 @@ fn a_planted_secret_shows_nowhere_but_in_what_is_rendered() {
         format!("{:?}", resolved.variables().unwrap()),
         format!("{:?}", resolved.inputs()),
         format!("{:?}", launch::template(&resolved, &AksVariables)),
-        serde_json::to_string(&Record::of(&resolved).unwrap()).unwrap(),
+        serde_json::to_string(&Record::from_inputs(&resolved).unwrap()).unwrap(),
     ];
     for target in Target::ALL {
         shown.push(format!("{:?}", render(&resolved, target)));
@@ -46,11 +46,11 @@ fn a_planted_secret_shows_nowhere_but_in_what_is_rendered() {
     shown.extend([
         format!("{document:?}"),
         format!("{:?}", sources::settings(&document)),
-        format!("{:?}", Material::Layers(Box::new(resolved.clone()))),
-        format!("{:?}", Material::Values(Box::new(flat))),
-        format!("{:?}", Material::NodeController(Box::new(controller.clone()), Host::default())),
+        format!("{:?}", RenderInput::Sources(Box::new(resolved.clone()))),
+        format!("{:?}", RenderInput::Values(Box::new(flat))),
+        format!("{:?}", RenderInput::AksNodeConfig(Box::new(controller.clone()), Host::default())),
         format!("{:?}", Side::Environment(Environment(environment.clone()))),
-        format!("{:?}", Side::NodeController(Box::new(controller.clone()))),
+        format!("{:?}", Side::AksNodeConfig(Box::new(controller.clone()))),
     ]);
     let other = inputs(&[]);
     let sides = [
@@ -59,7 +59,7 @@ fn a_planted_secret_shows_nowhere_but_in_what_is_rendered() {
             Side::Environment(Environment(environment)),
             Side::Environment(Environment(other.variables().unwrap().environment())),
         ),
-        (Side::NodeController(Box::new(controller)), Side::NodeController(Box::new(aks_node_config(&other).unwrap()))),
+        (Side::AksNodeConfig(Box::new(controller)), Side::AksNodeConfig(Box::new(aks_node_config(&other).unwrap()))),
     ];
     for (planted, plain) in sides {
         let differences = compare(&planted, &plain).unwrap();
@@ -75,12 +75,12 @@ fn a_planted_secret_shows_nowhere_but_in_what_is_rendered() {
 }
 
 #[test]
-fn a_node_config_never_holds_the_token_and_refuses_a_password() {
+fn node_config_never_contains_the_token_and_rejects_passwords() {
     let config = render(&inputs(&[]), Target::NodeConfig).unwrap();
     assert!(!config.expose().contains("0123456789abcdef"));
     let error = render(&inputs(&[("HTTPProxyURLs", json!("http://user:planted-secret@proxy"))]), Target::NodeConfig)
         .unwrap_err();
     let text = format!("{error} {error:?}");
     assert!(text.contains("spec.os.proxy.http") && !text.contains("planted-secret"), "{text}");
-    assert!(!Target::NodeConfig.may_hold_secrets() && Target::Env.may_hold_secrets());
+    assert!(!Target::NodeConfig.may_contain_secrets() && Target::Env.may_contain_secrets());
 }

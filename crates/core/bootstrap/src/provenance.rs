@@ -1,51 +1,46 @@
-//! Kinds of source, and places.
+//! Provenance of a value: the kind of source that set it, and its position there.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a value stands in the program.
+/// Reason why a value is hardcoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hardcoded {
-    /// Nothing reads it, but it must be there.
+    /// Required by the format, but nothing reads it.
     Unused,
-    /// The feature behind it is not offered.
+    /// Belongs to a feature that kiln does not support.
     Unsupported,
-    /// It does not change.
+    /// The same for every node.
     Static,
-    /// It is what one gets without choosing.
+    /// Applies until a source sets the field.
     Default,
 }
 
-/// A kind of source, weakest first. Explicit beats detected.
+/// A kind of source, lowest precedence first. Explicit configuration overrides detected values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kind {
-    /// In the program.
+pub enum SourceKind {
     Hardcoded(Hardcoded),
     /// Read from the cluster or the cloud.
     Detected,
-    /// An environment variable.
     Environment,
-    /// The global settings.
     Settings,
-    /// The pool of nodes.
     NodePool,
-    /// The class of nodes.
     NodeClass,
-    /// A function of other values.
+    /// Derived from the values of other fields.
     Computed,
 }
 
-impl Kind {
-    /// Whether somebody says it, rather than the program by itself.
-    pub fn is_said(self) -> bool {
+impl SourceKind {
+    /// Whether the value comes from outside the program.
+    pub fn is_external(self) -> bool {
         !matches!(self, Self::Hardcoded(_) | Self::Computed)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Hardcoded(Hardcoded::Unused) => "hardcoded (unused)",
@@ -62,43 +57,40 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Where a value was written.
+/// Position of a value in its source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Place {
-    /// In the program.
+pub enum SourcePosition {
     Program,
-    /// In a file.
     #[serde(rename_all = "camelCase")]
     File {
         file: String,
-        /// The line, from 1.
+        /// Starts at 1.
         line: u64,
-        /// The column, from 1.
+        /// Starts at 1.
         #[serde(default)]
         column: u64,
-        /// The path inside.
+        /// Path of the value inside the file, `spec.kubelet.maxPods`.
         path: String,
     },
-    /// In an object of the cluster.
+    /// An object of the cluster.
     #[serde(rename_all = "camelCase")]
     Object {
-        /// Its kind and name, `AKSNodeClass/default`.
+        /// Kind and name, `AKSNodeClass/default`.
         object: String,
-        /// The path inside.
         path: String,
     },
-    /// In an environment variable.
+    /// Name of an environment variable.
     Variable(String),
-    /// In the answer to a call.
+    /// API call whose response contained the value.
     Call(String),
-    /// In an argument of the command.
+    /// Command-line argument.
     Argument(String),
-    /// In other fields.
+    /// Fields that the value was computed from.
     Fields(Vec<String>),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Program => f.write_str("kiln"),
@@ -112,14 +104,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// A place as an error names it: with the column, as editors jump to it.
+/// A position as error messages show it: `file:line:column`, which editors and terminals turn into a link.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pointed<'a>(pub(crate) &'a Place);
+pub(crate) struct ErrorPosition<'a>(pub(crate) &'a SourcePosition);
 
-impl fmt::Display for Pointed<'_> {
+impl fmt::Display for ErrorPosition<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Place::File { file, line, column, path } => write!(f, "{file}:{line}:{column}: at `{path}`"),
+            SourcePosition::File { file, line, column, path } => write!(f, "{file}:{line}:{column}: at `{path}`"),
             other => other.fmt(f),
         }
     }

@@ -1,53 +1,56 @@
-//! What inputs become.
+//! Rendering of all targets.
 
 use std::collections::BTreeSet;
 
 use kiln_aks_formats::anc::Host;
 use kiln_aks_formats::{from_base64, nbv};
 use kiln_bootstrap::render::{Target, aks_node_config, node_config, node_config_from_aks, render};
-use kiln_bootstrap::{AksVariables, Bootstrapper, Field, Kind, KubeadmJoin, Layer, Resolved, launch, resolve};
+use kiln_bootstrap::{AksVariables, Bootstrapper, Field, KubeadmJoin, Resolved, Source, SourceKind, launch, resolve};
 use kiln_node_config::NodeConfig;
 use serde_json::{Value, json};
 
-use crate::common::{TOKEN, inputs, layer, least, strongest};
+use crate::common::{TOKEN, highest, inputs, required, source};
 
 #[test]
-fn the_same_layers_in_another_order_give_the_same_bytes() {
-    let mut layers: Vec<Layer> = least().into_iter().map(|(name, value)| strongest(name, value)).collect();
-    layers.push(strongest("labels", json!({"b": "2", "a": "1"})));
-    let forward = resolve(&layers);
-    layers.reverse();
-    let backward = resolve(&layers);
+fn order_of_sources_does_not_change_the_output() {
+    let mut sources: Vec<Source> = required().into_iter().map(|(name, value)| highest(name, value)).collect();
+    sources.push(highest("labels", json!({"b": "2", "a": "1"})));
+    let forward = resolve(&sources);
+    sources.reverse();
+    let backward = resolve(&sources);
     for target in Target::ALL {
         assert_eq!(render(&forward, target).unwrap(), render(&backward, target).unwrap(), "{}", target.as_str());
     }
 }
 
 #[test]
-fn of_several_sources_the_strongest_wins_and_explains_what_it_overrode() {
-    let mut layers: Vec<Layer> = least().into_iter().map(|(name, value)| strongest(name, value)).collect();
-    layers.retain(|layer| layer.assignments[0].field != "vnetSubnetId");
-    for (kind, subnet) in
-        [(Kind::NodeClass, "class"), (Kind::Detected, "found"), (Kind::Settings, "set"), (Kind::Environment, "env")]
-    {
-        layers.push(layer(kind, "vnetSubnetId", json!(crate::common::SUBNET.replace("aks-subnet", subnet))));
+fn source_of_highest_precedence_wins_and_explain_lists_overridden_values() {
+    let mut sources: Vec<Source> = required().into_iter().map(|(name, value)| highest(name, value)).collect();
+    sources.retain(|source| source.assignments[0].field != "vnetSubnetId");
+    for (kind, subnet) in [
+        (SourceKind::NodeClass, "class"),
+        (SourceKind::Detected, "found"),
+        (SourceKind::Settings, "set"),
+        (SourceKind::Environment, "env"),
+    ] {
+        sources.push(source(kind, "vnetSubnetId", json!(crate::common::SUBNET.replace("aks-subnet", subnet))));
     }
-    let resolved = resolve(&layers);
+    let resolved = resolve(&sources);
     let lines = resolved.explain();
     let line = lines.iter().find(|line| line.field == "vnetSubnetId").unwrap();
-    assert_eq!((line.kind.as_str(), line.place.as_str()), ("node class", "node class vnetSubnetId"));
-    let kinds: Vec<_> = line.overrode.iter().map(|lost| lost.kind.as_str()).collect();
+    assert_eq!((line.kind.as_str(), line.position.as_str()), ("node class", "node class vnetSubnetId"));
+    let kinds: Vec<_> = line.overrode.iter().map(|overridden| overridden.kind.as_str()).collect();
     assert_eq!(kinds, ["settings", "environment", "detected"]);
     let computed = lines.iter().find(|line| line.field == "Subnet").unwrap();
     assert_eq!(
-        (computed.value.as_str().unwrap(), computed.kind.as_str(), computed.place.as_str()),
+        (computed.value.as_str().unwrap(), computed.kind.as_str(), computed.position.as_str()),
         ("class", "computed", "vnetSubnetId")
     );
     assert_eq!(lines.len(), Field::all().len());
 }
 
 #[test]
-fn hardcoded_values_say_why_they_stand_in_the_program() {
+fn hardcoded_values_have_a_reason() {
     let lines = inputs(&[]).explain();
     let kind = |name: &str| lines.iter().find(|line| line.field == name).unwrap().kind.clone();
     assert_eq!(kind("MobyVersion"), "hardcoded (unused)");
@@ -58,15 +61,20 @@ fn hardcoded_values_say_why_they_stand_in_the_program() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_the_sources_that_may_set_it() {
+fn missing_fields_are_listed_with_their_allowed_sources() {
     let resolved = resolve(&[]);
     let error = resolved.variables().unwrap_err().to_string();
-    assert!(error.starts_with("nobody set `tenantId` (environment, settings), `subscriptionId`"), "{error}");
+    assert!(
+        error.starts_with(
+            "required fields are not set: `tenantId` (allowed sources: environment, settings), `subscriptionId`"
+        ),
+        "{error}"
+    );
     assert!(resolved.explain().iter().any(|line| line.value.is_null()));
 }
 
 #[test]
-fn both_contracts_of_aks_say_the_same_where_both_say_it() {
+fn variables_and_aks_node_config_agree() {
     let resolved = inputs(&[
         ("taints", json!(["a=b:NoSchedule"])),
         ("labels", json!({"team": "a"})),
@@ -76,14 +84,14 @@ fn both_contracts_of_aks_say_the_same_where_both_say_it() {
     let config = aks_node_config(&resolved).unwrap();
     assert_eq!(config.missing(), Vec::<&str>::new());
     let again = kiln_aks_formats::anc::parse(config.to_json().expose().as_bytes());
-    assert_eq!((again.problem, &again.config), (None, &config));
+    assert_eq!((again.error, &again.config), (None, &config));
     let controller = config.environment(&Host::default());
     let differ: BTreeSet<&str> = variables
         .iter()
         .filter(|(name, text)| controller.get(*name).is_some_and(|other| other != *text))
         .map(|(name, _)| name.as_str())
         .collect();
-    // The controller finds drivers on the image, writes its own files, and knows the balancer in lower case.
+    // The node controller reads drivers from the image, writes its own files, and uses a lower-case load balancer SKU.
     let known = [
         "CONTAINERD_CONFIG_CONTENT",
         "CSE_TIMEOUT",
@@ -98,7 +106,7 @@ fn both_contracts_of_aks_say_the_same_where_both_say_it() {
 }
 
 #[test]
-fn a_node_config_says_what_the_inputs_say() {
+fn node_config_contains_the_inputs() {
     let resolved = inputs(&[
         ("taints", json!(["dedicated=gpu:NoSchedule"])),
         ("labels", json!({"team": "a", "node-restriction.kubernetes.io/x": "no"})),
@@ -125,9 +133,9 @@ fn a_node_config_says_what_the_inputs_say() {
     assert_eq!(spec.platform.users[0].name, "azureuser");
 }
 
-/// What is carried by the document according to the table is really there: it moves when the input moves.
+/// Changing an input changes the `NodeConfig` field that the table lists for it.
 #[test]
-fn every_field_that_a_node_config_is_said_to_carry_moves_it() {
+fn inputs_change_the_node_config_field_of_their_table_row() {
     let base = node_config(&inputs(&[("kubelet.allowedUnsafeSysctls", json!(["a"]))]), 1).unwrap();
     for field in Field::all().iter().filter(|field| field.is_input() && !field.secret) {
         let Some(path) = field.config else { continue };
@@ -151,21 +159,21 @@ fn every_field_that_a_node_config_is_said_to_carry_moves_it() {
             "MessageOfTheDay" => json!("aGVsbG8="),
             "HTTPProxyURLs" | "HTTPSProxyURLs" => json!("http://proxy.example:3128"),
             "sysctls" => json!({"vm.swappiness": "1"}),
-            _ => match field.form {
-                kiln_bootstrap::Form::Text => json!("other"),
-                kiln_bootstrap::Form::Bool => json!(true),
-                kiln_bootstrap::Form::Int => json!(42),
-                kiln_bootstrap::Form::List => json!(["other"]),
-                kiln_bootstrap::Form::Map => json!({"other": "x"}),
+            _ => match field.value_type {
+                kiln_bootstrap::ValueType::Text => json!("other"),
+                kiln_bootstrap::ValueType::Bool => json!(true),
+                kiln_bootstrap::ValueType::Int => json!(42),
+                kiln_bootstrap::ValueType::List => json!(["other"]),
+                kiln_bootstrap::ValueType::Map => json!({"other": "x"}),
             },
         };
         let name: &'static str = field.name;
         let moved = node_config(&inputs(&[("kubelet.allowedUnsafeSysctls", json!(["a"])), (name, value)]), 1)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         let changes = kiln_node_config::changes::between(&base, &moved);
-        // With the overlay an agent sets up the network, whatever the plugin is called; its mode and labels move.
-        let there = changes.iter().any(|change| change.path.starts_with(path));
-        assert!(there || name == "networkPlugin" && !changes.is_empty(), "{name} moves {path}: {changes:?}");
+        // In overlay mode an agent configures the network, so the plugin name stays the same; mode and labels change.
+        let found = changes.iter().any(|change| change.path.starts_with(path));
+        assert!(found || name == "networkPlugin" && !changes.is_empty(), "{name} should change {path}: {changes:?}");
     }
 }
 
@@ -174,7 +182,7 @@ fn decoded(custom_data: &str) -> String {
 }
 
 #[test]
-fn a_second_bootstrapper_joins_by_kubeadm_and_trusts_only_the_given_certificates() {
+fn kubeadm_join_trusts_only_the_given_certificates() {
     let resolved = inputs(&[("taints", json!(["a=b:NoSchedule"])), ("maxPods", json!(50))]);
     let text = decoded(KubeadmJoin.custom_data(&resolved).unwrap().expose());
     let config: Value = serde_json::from_str(text.strip_prefix("#cloud-config\n").unwrap()).unwrap();
@@ -197,7 +205,7 @@ fn a_second_bootstrapper_joins_by_kubeadm_and_trusts_only_the_given_certificates
 }
 
 #[test]
-fn a_launch_template_is_custom_data_image_and_tags() {
+fn launch_template_contains_custom_data_image_and_tags() {
     let resolved: Resolved = inputs(&[
         ("additionalTags", json!({"team": "x", "env": "a"})),
         ("tags", json!({"env": "b", "a/b": "c"})),
@@ -231,7 +239,7 @@ fn a_launch_template_is_custom_data_image_and_tags() {
 }
 
 #[test]
-fn tags_that_azure_would_take_for_one_are_refused() {
+fn tags_that_differ_only_in_case_are_rejected() {
     let error = launch::tags(&inputs(&[("tags", json!({"Env": "a", "env": "b"}))])).unwrap_err();
     assert_eq!(error.to_string(), "tags `Env` and `env` differ only in case");
     assert!(launch::tags(&inputs(&[("tags", json!({"a<b": "x"}))])).is_err());
@@ -239,16 +247,16 @@ fn tags_that_azure_would_take_for_one_are_refused() {
 }
 
 #[test]
-fn an_override_of_any_settable_variable_reaches_the_script() {
+fn every_settable_variable_reaches_the_script() {
     for field in nbv::Field::ALL {
         let row = Field::named(field.name()).unwrap();
         if !row.is_input() {
             continue;
         }
-        let (value, text) = match row.form {
-            kiln_bootstrap::Form::Text => (json!("x y"), "x y"),
-            kiln_bootstrap::Form::Bool => (json!(true), "true"),
-            kiln_bootstrap::Form::Int => (json!(7), "7"),
+        let (value, text) = match row.value_type {
+            kiln_bootstrap::ValueType::Text => (json!("x y"), "x y"),
+            kiln_bootstrap::ValueType::Bool => (json!(true), "true"),
+            kiln_bootstrap::ValueType::Int => (json!(7), "7"),
             _ => continue,
         };
         let variables = inputs(&[(row.name, value)]).variables().unwrap();
@@ -257,7 +265,7 @@ fn an_override_of_any_settable_variable_reaches_the_script() {
 }
 
 #[test]
-fn the_controllers_configuration_becomes_the_document_that_the_same_inputs_become() {
+fn aks_node_config_converts_to_the_same_node_config_as_its_inputs() {
     let resolved = inputs(&[
         ("taints", json!(["a=b:NoSchedule", "c:NoExecute"])),
         ("labels", json!({"team": "a"})),
@@ -287,23 +295,25 @@ fn the_controllers_configuration_becomes_the_document_that_the_same_inputs_becom
 }
 
 #[test]
-fn values_that_cannot_be_are_not_rendered() {
+fn invalid_values_are_not_rendered() {
     let error = render(&inputs(&[("networkPlugin", json!("kubenet"))]), Target::NbvScript).unwrap_err().to_string();
-    assert_eq!(error, "settings networkPlugin: `networkPlugin`: `kubenet` is none of azure, none");
+    assert_eq!(
+        error,
+        "settings networkPlugin: `networkPlugin`: unsupported value `kubenet`; expected one of `azure`, `none`"
+    );
     assert!(AksVariables.custom_data(&inputs(&[("maxPods", json!(1000))])).is_err());
 }
 
-/// The class's settings of the system and of the node's own DNS reach every document that has a place for them.
 #[test]
-fn a_classs_system_settings_reach_every_target_that_has_a_place_for_them() {
+fn os_settings_of_a_class_reach_every_target() {
     let class = "kind: AKSNodeClass\nspec:\n  kubelet: {failSwapOn: false}\n  linuxOSConfig:\n    swapFileSize: 512Mi\n    transparentHugePageEnabled: madvise\n    sysctls: \
                  {vmSwappiness: 10, netCoreSomaxconn: 99}\n";
     let with = |class: &str| {
-        let mut layers: Vec<Layer> = least().into_iter().map(|(name, value)| strongest(name, value)).collect();
-        layers.extend(
+        let mut sources: Vec<Source> = required().into_iter().map(|(name, value)| highest(name, value)).collect();
+        sources.extend(
             kiln_bootstrap::sources::node_class(&kiln_bootstrap::Document::read("c", class).unwrap(), "amd64").unwrap(),
         );
-        resolve(&layers)
+        resolve(&sources)
     };
     let inputs = with(class);
     inputs.check().unwrap();
@@ -320,21 +330,17 @@ fn a_classs_system_settings_reach_every_target_that_has_a_place_for_them() {
     assert!(variables.is_true(nbv::Field::ShouldConfigSwapFile));
     let file = decoded(variables.get(nbv::Field::SysctlContent));
     assert!(file.contains("vm.swappiness=10\n") && file.contains("net.core.somaxconn=99\n"), "{file}");
-    assert_eq!(
-        file,
-        decoded(&anc.environment(&Host::default())["SYSCTL_CONTENT"]),
-        "both contracts write the same file"
-    );
+    assert_eq!(file, decoded(&anc.environment(&Host::default())["SYSCTL_CONTENT"]), "both formats write the same file");
 }
 
 #[test]
-fn a_node_with_its_own_dns_gets_it_from_the_node_controller_and_a_node_config_says_that_it_cannot() {
+fn local_dns_is_rendered_to_aks_node_config_and_rejected_for_node_config() {
     let class = "kind: AKSNodeClass\nspec:\n  localDNS:\n    mode: Required\n    vnetDNSOverrides: [{zone: ., protocol: ForceTCP, cacheDuration: 1h, forwardDestination: VnetDNS}]\n    \
                  kubeDNSOverrides: [{zone: cluster.local, protocol: PreferUDP, forwardDestination: ClusterCoreDNS}]\n";
-    let mut layers: Vec<Layer> = least().into_iter().map(|(name, value)| strongest(name, value)).collect();
+    let mut sources: Vec<Source> = required().into_iter().map(|(name, value)| highest(name, value)).collect();
     let document = kiln_bootstrap::Document::read("c.yaml", class).unwrap();
-    layers.extend(kiln_bootstrap::sources::node_class(&document, "amd64").unwrap());
-    let inputs = resolve(&layers);
+    sources.extend(kiln_bootstrap::sources::node_class(&document, "amd64").unwrap());
+    let inputs = resolve(&sources);
     inputs.check().unwrap();
     let profile = aks_node_config(&inputs).unwrap().local_dns_profile.unwrap();
     assert!(profile.enable_local_dns);
@@ -342,13 +348,13 @@ fn a_node_with_its_own_dns_gets_it_from_the_node_controller_and_a_node_config_sa
     assert_eq!(profile.vnet_dns_overrides["."].cache_duration_in_seconds, Some(3600));
     assert_eq!(profile.kube_dns_overrides["cluster.local"].forward_destination, "ClusterCoreDNS");
     let error = node_config(&inputs, 1).unwrap_err().to_string();
-    assert_eq!(error, "c.yaml:4:11: at `spec.localDNS.mode`: a NodeConfig has no place for `localDnsMode`");
+    assert_eq!(error, "c.yaml:4:11: at `spec.localDNS.mode`: a NodeConfig cannot contain `localDnsMode`");
 }
 
 #[test]
-fn a_kernel_setting_that_aks_has_no_field_for_is_refused_there_and_taken_elsewhere() {
+fn unsupported_sysctl_is_rejected_only_for_aks_node_config() {
     let inputs = inputs(&[("sysctls", json!({"kernel.panic": "10"}))]);
     let error = aks_node_config(&inputs).unwrap_err().to_string();
-    assert_eq!(error, "sysctls: `kernel.panic`: AKS has no field for this kernel setting");
+    assert_eq!(error, "sysctls: `kernel.panic`: AKS does not support this sysctl");
     assert_eq!(node_config(&inputs, 1).unwrap().spec.os.sysctl["kernel.panic"], "10");
 }

@@ -1,4 +1,4 @@
-//! Layers from end to end.
+//! End-to-end tests from sources to rendered output.
 
 mod common;
 mod documents;

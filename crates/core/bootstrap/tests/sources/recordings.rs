@@ -1,4 +1,4 @@
-//! Recorded data of Karpenter.
+//! Compares with recordings of Karpenter.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::common::inputs;
 use crate::node_drift::TABLE;
 
 #[test]
-fn layers_give_the_derived_variables_of_every_recorded_case() {
+fn derived_variables_match_the_recordings() {
     for entry in std::fs::read_dir(golden().join("karp-nbv-derived")).unwrap() {
         let path = entry.unwrap().path();
         let file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -34,7 +34,7 @@ fn layers_give_the_derived_variables_of_every_recorded_case() {
 }
 
 #[test]
-fn the_table_of_drift_is_the_recorded_one() {
+fn drift_table_matches_the_recording() {
     let text = std::fs::read(golden().join("karp-drift.json")).unwrap();
     let file: Value = serde_json::from_slice(&text).unwrap();
     for case in file["cases"].as_array().unwrap() {

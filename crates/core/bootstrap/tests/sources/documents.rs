@@ -1,14 +1,14 @@
-//! The same question as [`crate::drift`], asked of documents: a value that is changed where a person writes it moves that input alone,
-//! and the answer names the place.
+//! Like [`crate::drift`], but with values in documents: changing a value in a file, an annotation, a variable or an argument is drift of
+//! that input only, and the drift entry has its position.
 
 use std::collections::BTreeMap;
 
 use kiln_bootstrap::drift::Record;
 use kiln_bootstrap::sources::{self, Fact};
-use kiln_bootstrap::{Document, Field, Kind, Layer, Place, resolve};
+use kiln_bootstrap::{Document, Field, Source, SourceKind, SourcePosition, resolve};
 use serde_json::{Value, json};
 
-use crate::common::{least, strongest};
+use crate::common::{highest, required};
 use crate::drift::{is_rotated, pairs};
 
 /// A value as an environment variable, an annotation or an argument writes it.
@@ -27,70 +27,69 @@ fn document(value: &Value) -> Document {
     Document::read("f.yaml", &value.to_string()).unwrap()
 }
 
-/// Every way to write a field's value at a kind of source: the layers, and the end of the place that must be named. An argument speaks
-/// for the strongest kind.
-fn ways(field: &'static Field, kind: Kind, value: &Value) -> Vec<(Vec<Layer>, String)> {
-    let mut ways = written(field, kind, value);
-    if field.strongest() == Some(kind) {
+/// All variants to set a field for a kind of source, as sources and expected position. An argument has the highest kind of its field.
+fn variants(field: &'static Field, kind: SourceKind, value: &Value) -> Vec<(Vec<Source>, String)> {
+    let mut variants = document_variants(field, kind, value);
+    if field.highest_kind() == Some(kind) {
         let argument = format!("{}={}", field.name, text(value));
-        ways.push((sources::arguments(&[argument]).unwrap(), format!("--set {}", field.name)));
+        variants.push((sources::arguments(&[argument]).unwrap(), format!("--set {}", field.name)));
     }
-    ways
+    variants
 }
 
-/// Every document that says it.
-fn written(field: &'static Field, kind: Kind, value: &Value) -> Vec<(Vec<Layer>, String)> {
+/// All documents that set the value.
+fn document_variants(field: &'static Field, kind: SourceKind, value: &Value) -> Vec<(Vec<Source>, String)> {
     let name = field.name;
     match kind {
-        Kind::Settings => {
-            let layer = sources::settings(&document(&json!({name: value}))).unwrap();
-            vec![(vec![layer], format!("f.yaml:1 {name}"))]
+        SourceKind::Settings => {
+            let source = sources::settings(&document(&json!({name: value}))).unwrap();
+            vec![(vec![source], format!("f.yaml:1 {name}"))]
         }
-        Kind::Environment => {
-            let layer =
+        SourceKind::Environment => {
+            let source =
                 |variable: &str| sources::environment(&BTreeMap::from([(variable.to_owned(), text(value))])).unwrap();
-            // A variable that is empty is not set.
+            // An empty variable counts as not set.
             let set = field.reads.iter().filter(|_| !text(value).is_empty());
-            set.map(|variable| (vec![layer(variable)], format!("${variable}"))).collect()
+            set.map(|variable| (vec![source(variable)], format!("${variable}"))).collect()
         }
-        Kind::Detected => {
+        SourceKind::Detected => {
             let fact = Fact { field: name, text: text(value), call: "GET /there".to_owned() };
             vec![(vec![sources::detected(&[fact]).unwrap()], "GET /there".to_owned())]
         }
-        Kind::NodePool => {
-            let (object, place) = annotated("NodePool", name, value);
+        SourceKind::NodePool => {
+            let (object, position) = annotated("NodePool", name, value);
             let (own, path) = pool(name, value);
-            let mut ways = vec![
-                (vec![sources::node_pool(&object).unwrap()], place),
+            let mut variants = vec![
+                (vec![sources::node_pool(&object).unwrap()], position),
                 (vec![sources::node_pool(&document(&own)).unwrap()], format!("f.yaml:1 {path}")),
             ];
-            let (object, place) = annotated("NodeClaim", name, value);
-            ways.push((vec![sources::node_claim(&object).unwrap()], place));
+            let (object, position) = annotated("NodeClaim", name, value);
+            variants.push((vec![sources::node_claim(&object).unwrap()], position));
             if let Some((own, path)) = claim(name, &own, &path) {
-                ways.push((vec![sources::node_claim(&document(&own)).unwrap()], format!("f.yaml:1 {path}")));
+                variants.push((vec![sources::node_claim(&document(&own)).unwrap()], format!("f.yaml:1 {path}")));
             }
-            ways
+            variants
         }
-        Kind::NodeClass => {
-            let (object, place) = annotated("AKSNodeClass", name, value);
-            let mut ways = vec![(sources::node_class(&object, "amd64").unwrap(), place)];
+        SourceKind::NodeClass => {
+            let (object, position) = annotated("AKSNodeClass", name, value);
+            let mut variants = vec![(sources::node_class(&object, "amd64").unwrap(), position)];
             if let Some((own, path)) = class(name, value) {
-                ways.push((sources::node_class(&document(&own), "amd64").unwrap(), format!("f.yaml:1 {path}")));
+                variants.push((sources::node_class(&document(&own), "amd64").unwrap(), format!("f.yaml:1 {path}")));
             }
-            ways
+            variants
         }
-        Kind::Hardcoded(_) | Kind::Computed => Vec::new(),
+        SourceKind::Hardcoded(_) | SourceKind::Computed => Vec::new(),
     }
 }
 
-/// An object that says it in an annotation.
+/// An object that sets the field in an annotation.
 fn annotated(kind: &str, name: &str, value: &Value) -> (Document, String) {
     let key = format!("bootstrap.kiln.dev/{name}");
     let object = json!({"kind": kind, "metadata": {"annotations": {key.clone(): text(value)}}});
     (document(&object), format!("f.yaml:1 metadata.annotations.{key}"))
 }
 
-/// The claim of a pool: it has itself what the pool has in its template. The pool's name is none of it.
+/// The claim of a pool, with the values of the pool's template. A claim does not set the pool's name.
 fn claim(name: &str, pool: &Value, path: &str) -> Option<(Value, String)> {
     if name == "nodePoolName" {
         return None;
@@ -113,12 +112,12 @@ fn without_null(value: Value) -> Value {
     }
 }
 
-/// A pool that says it where pools say it.
+/// A pool that sets the field in its spec.
 fn pool(name: &str, value: &Value) -> (Value, String) {
     let spec = |spec: Value| json!({"kind": "NodePool", "spec": {"template": {"spec": spec}}});
     let requirement =
         |key: &str, value: &Value| spec(json!({"requirements": [{"key": key, "operator": "In", "values": [value]}]}));
-    let settled = "spec.template.spec.requirements[0]".to_owned();
+    let position = "spec.template.spec.requirements[0]".to_owned();
     match name {
         "nodePoolName" => (json!({"kind": "NodePool", "metadata": {"name": value}}), "metadata.name".to_owned()),
         "labels" => {
@@ -134,18 +133,18 @@ fn pool(name: &str, value: &Value) -> (Value, String) {
             let taints: Vec<Value> = value.as_array().unwrap().iter().map(taint).collect();
             (spec(json!({name: taints})), format!("spec.template.spec.{name}"))
         }
-        "arch" => (requirement("kubernetes.io/arch", value), settled),
-        "vmSize" => (requirement("node.kubernetes.io/instance-type", value), settled),
-        "zone" => (requirement("topology.kubernetes.io/zone", value), settled),
-        "capacityType" => (requirement("karpenter.sh/capacity-type", value), settled),
-        other => panic!("a pool has no place for {other}"),
+        "arch" => (requirement("kubernetes.io/arch", value), position),
+        "vmSize" => (requirement("node.kubernetes.io/instance-type", value), position),
+        "zone" => (requirement("topology.kubernetes.io/zone", value), position),
+        "capacityType" => (requirement("karpenter.sh/capacity-type", value), position),
+        other => panic!("a NodePool cannot set {other}"),
     }
 }
 
-/// A class that says it where classes say it; what has no place there is written as an annotation only.
+/// A class that sets the field in its spec. Fields that its schema does not have are set by annotation only.
 fn class(name: &str, value: &Value) -> Option<(Value, String)> {
     let spec = |path: &str, value: Value| {
-        // All of kubelet, so that the server would add nothing.
+        // All kubelet defaults are set, so that none are added.
         let mut spec = json!({"kubelet": {"cpuCFSQuota": true, "cpuCFSQuotaPeriod": "100ms", "containerLogMaxSize": "50Mi", "containerLogMaxFiles": 5}});
         let mut at = &mut spec;
         for part in path.split('.') {
@@ -185,24 +184,26 @@ fn class(name: &str, value: &Value) -> Option<(Value, String)> {
 }
 
 #[test]
-fn a_value_that_is_changed_in_any_document_moves_that_input_alone_and_names_the_place() {
-    let mut checked = BTreeMap::<(&str, Kind), usize>::new();
+fn changed_value_in_any_document_is_drift_of_that_input_only() {
+    let mut checked = BTreeMap::<(&str, SourceKind), usize>::new();
     for field in Field::all().iter().filter(|field| field.is_input() && !is_rotated(field)) {
         for kind in field.kinds {
             for (a, b) in pairs(field) {
-                let record = |layers: &[Layer]| {
-                    let base = least().into_iter().filter(|(name, _)| *name != field.name);
-                    let mut all: Vec<Layer> = base.map(|(name, value)| strongest(name, value)).collect();
-                    // What a class's other parts say must not come between.
-                    all.extend(layers.iter().cloned());
-                    Record::of(&resolve(&all)).unwrap()
+                let record = |sources: &[Source]| {
+                    let base = required().into_iter().filter(|(name, _)| *name != field.name);
+                    let mut all: Vec<Source> = base.map(|(name, value)| highest(name, value)).collect();
+                    // The document comes last, so that its other values do not interfere.
+                    all.extend(sources.iter().cloned());
+                    Record::from_inputs(&resolve(&all)).unwrap()
                 };
-                for ((before, _), (after, place)) in ways(field, *kind, &a).into_iter().zip(ways(field, *kind, &b)) {
-                    let moved = record(&before).drift(&record(&after));
-                    let names: Vec<&str> = moved.iter().map(|moved| moved.field.as_str()).collect();
-                    assert_eq!(names, [field.name], "{kind}, {place}");
-                    assert_eq!(moved[0].kind, *kind, "{}", field.name);
-                    assert_eq!(moved[0].place.to_string(), place, "{}", field.name);
+                for ((before, _), (after, position)) in
+                    variants(field, *kind, &a).into_iter().zip(variants(field, *kind, &b))
+                {
+                    let drifted = record(&before).drift(&record(&after));
+                    let names: Vec<&str> = drifted.iter().map(|drifted| drifted.field.as_str()).collect();
+                    assert_eq!(names, [field.name], "{kind}, {position}");
+                    assert_eq!(drifted[0].kind, *kind, "{}", field.name);
+                    assert_eq!(drifted[0].position.to_string(), position, "{}", field.name);
                     *checked.entry((field.name, *kind)).or_default() += 1;
                 }
             }
@@ -210,58 +211,61 @@ fn a_value_that_is_changed_in_any_document_moves_that_input_alone_and_names_the_
     }
     for field in Field::all().iter().filter(|field| field.is_input() && !is_rotated(field)) {
         for kind in field.kinds {
-            // Its other value is nothing, and a variable that says nothing is not set: the next test takes the variable away.
-            let silent = (field.name, *kind) == ("networkPluginMode", Kind::Environment);
-            let least = match kind {
-                Kind::NodePool => 4,
-                Kind::NodeClass => 2,
-                _ if field.strongest() == Some(*kind) => 2,
+            // The second value is empty, and an empty variable counts as not set. The next test covers it.
+            let exempt = (field.name, *kind) == ("networkPluginMode", SourceKind::Environment);
+            let expected = match kind {
+                SourceKind::NodePool => 4,
+                SourceKind::NodeClass => 2,
+                _ if field.highest_kind() == Some(*kind) => 2,
                 _ => 1,
             };
-            let ways = checked.get(&(field.name, *kind)).copied().unwrap_or_default();
-            assert!(silent || ways >= least, "{} by {kind}: {ways}", field.name);
+            let count = checked.get(&(field.name, *kind)).copied().unwrap_or_default();
+            assert!(exempt || count >= expected, "{} by {kind}: {count}", field.name);
         }
     }
 }
 
 #[test]
-fn a_mode_that_the_environment_says_moves_when_the_variable_comes_and_goes() {
+fn setting_and_unsetting_a_variable_is_drift() {
     let field = Field::named("networkPluginMode").unwrap();
-    let record = |said: Option<&str>| {
-        let mut all: Vec<Layer> = least().into_iter().map(|(name, value)| strongest(name, value)).collect();
+    let record = |variable: Option<&str>| {
+        let mut all: Vec<Source> = required().into_iter().map(|(name, value)| highest(name, value)).collect();
         let fact = Fact { field: field.name, text: String::new(), call: "GET /there".to_owned() };
         all.push(sources::detected(&[fact]).unwrap());
-        let variables = said.map(|mode| (field.reads[0].to_owned(), mode.to_owned()));
+        let variables = variable.map(|mode| (field.reads[0].to_owned(), mode.to_owned()));
         all.push(sources::environment(&variables.into_iter().collect()).unwrap());
-        Record::of(&resolve(&all)).unwrap()
+        Record::from_inputs(&resolve(&all)).unwrap()
     };
-    let (found, told) = (record(None), record(Some("overlay")));
-    for (moved, kind, place) in [
-        (found.drift(&told), Kind::Environment, "$NETWORK_PLUGIN_MODE"),
-        (told.drift(&found), Kind::Detected, "GET /there"),
+    let (unset, set) = (record(None), record(Some("overlay")));
+    for (drifted, kind, position) in [
+        (unset.drift(&set), SourceKind::Environment, "$NETWORK_PLUGIN_MODE"),
+        (set.drift(&unset), SourceKind::Detected, "GET /there"),
     ] {
-        assert_eq!((moved.len(), moved[0].field.as_str(), moved[0].kind), (1, field.name, kind), "{moved:?}");
-        assert_eq!(moved[0].place.to_string(), place);
+        assert_eq!((drifted.len(), drifted[0].field.as_str(), drifted[0].kind), (1, field.name, kind), "{drifted:?}");
+        assert_eq!(drifted[0].position.to_string(), position);
     }
-    assert_eq!(found.drift(&record(Some(""))), [], "a variable that says nothing is not set");
+    assert_eq!(unset.drift(&record(Some(""))), [], "an empty variable counts as not set");
 }
 
 #[test]
-fn what_was_found_for_a_class_moves_what_was_found() {
+fn changed_class_status_is_drift_of_detected_values() {
     let class = |version: &str, image: &str| {
         let object =
             json!({"kind": "AKSNodeClass", "status": {"kubernetesVersion": version, "images": [{"id": image}]}});
-        let mut all: Vec<Layer> = least()
+        let mut all: Vec<Source> = required()
             .into_iter()
             .filter(|(name, _)| !["kubernetesVersion", "imageId"].contains(name))
-            .map(|(name, value)| strongest(name, value))
+            .map(|(name, value)| highest(name, value))
             .collect();
         all.extend(sources::node_class(&document(&object), "amd64").unwrap());
-        Record::of(&resolve(&all)).unwrap()
+        Record::from_inputs(&resolve(&all)).unwrap()
     };
-    let moved = class("1.33.7", "/a").drift(&class("1.33.8", "/a"));
-    assert_eq!((moved.len(), moved[0].field.as_str(), moved[0].kind), (1, "kubernetesVersion", Kind::Detected));
-    assert!(matches!(&moved[0].place, Place::File { path, .. } if path == "status.kubernetesVersion"));
-    let moved = class("1.33.7", "/a").drift(&class("1.33.7", "/b"));
-    assert_eq!((moved.len(), moved[0].field.as_str(), moved[0].needs_new_node()), (1, "imageId", true));
+    let drifted = class("1.33.7", "/a").drift(&class("1.33.8", "/a"));
+    assert_eq!(
+        (drifted.len(), drifted[0].field.as_str(), drifted[0].kind),
+        (1, "kubernetesVersion", SourceKind::Detected)
+    );
+    assert!(matches!(&drifted[0].position, SourcePosition::File { path, .. } if path == "status.kubernetesVersion"));
+    let drifted = class("1.33.7", "/a").drift(&class("1.33.7", "/b"));
+    assert_eq!((drifted.len(), drifted[0].field.as_str(), drifted[0].needs_replacement()), (1, "imageId", true));
 }

@@ -1,4 +1,4 @@
-//! Words and texts that single parts of the configuration become.
+//! Text values of single fields, as the node's scripts expect them.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ pub(super) fn sku(sku: LoadBalancerSku) -> &'static str {
 }
 
 impl NetworkPlugin {
-    /// The word that the node's scripts know.
-    pub fn word(self) -> &'static str {
+    /// Returns the value that the node's scripts expect.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Azure => "azure",
@@ -34,8 +34,8 @@ impl NetworkPlugin {
 }
 
 impl NetworkPolicy {
-    /// The word that the node's scripts know.
-    pub fn word(self) -> &'static str {
+    /// Returns the value that the node's scripts expect.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Azure => "azure",
@@ -46,12 +46,12 @@ impl NetworkPolicy {
 }
 
 impl HttpProxyConfig {
-    /// Whether there is a proxy at all.
+    /// Whether an HTTP or HTTPS proxy is set.
     pub fn is_configured(&self) -> bool {
         !self.http_proxy.is_empty() || !self.https_proxy.is_empty()
     }
 
-    /// Shell commands that set the proxies. What would end the quotes is escaped.
+    /// Returns shell commands that export the proxies, with escaped values.
     pub(super) fn exports(&self) -> String {
         let no_proxy = self.no_proxy_entries.join(",");
         [
@@ -81,8 +81,8 @@ impl UlimitConfig {
 }
 
 impl SysctlConfig {
-    /// The settings that were asked for, by the kernel's names.
-    pub fn asked(&self) -> BTreeMap<&'static str, String> {
+    /// Returns the sysctls that are set, by kernel name.
+    pub fn kernel_settings(&self) -> BTreeMap<&'static str, String> {
         let number = |value: Option<i32>| value.map(|value| value.to_string());
         [
             ("net.core.somaxconn", number(self.net_core_somaxconn)),

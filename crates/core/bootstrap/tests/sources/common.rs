@@ -1,19 +1,19 @@
-//! Layers for tests.
+//! Sources for tests.
 
-use kiln_bootstrap::{Field, Kind, Layer, Place, Resolved, resolve};
+use kiln_bootstrap::{Field, Resolved, Source, SourceKind, SourcePosition, resolve};
 use serde_json::{Value, json};
 
 pub(crate) const TOKEN: &str = "abcdef.0123456789abcdef";
 pub(crate) const SUBNET: &str = "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/MC_rg_test_eastus/providers/\
                           Microsoft.Network/virtualNetworks/aks-vnet-46593302/subnets/aks-subnet";
 
-/// base64 of a PEM certificate that holds nothing.
+/// A minimal PEM certificate in base64.
 pub(crate) fn ca() -> String {
     kiln_aks_formats::to_base64("-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n")
 }
 
-/// The least that makes a node, each value from the strongest kind that may set it.
-pub(crate) fn least() -> Vec<(&'static str, Value)> {
+/// Required values of a node.
+pub(crate) fn required() -> Vec<(&'static str, Value)> {
     vec![
         ("tenantId", json!("11111111-1111-1111-1111-111111111111")),
         ("subscriptionId", json!("22222222-2222-2222-2222-222222222222")),
@@ -31,28 +31,28 @@ pub(crate) fn least() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The place of a field's value in tests.
-pub(crate) fn place(kind: Kind, name: &str) -> Place {
-    Place::Object { object: format!("{kind}"), path: name.to_owned() }
+/// Position of a field's value in tests.
+pub(crate) fn position(kind: SourceKind, name: &str) -> SourcePosition {
+    SourcePosition::Object { object: format!("{kind}"), path: name.to_owned() }
 }
 
-/// A layer that sets one field.
-pub(crate) fn layer(kind: Kind, name: &str, value: Value) -> Layer {
-    let mut layer = Layer::new(kind);
-    layer.set(name, value, place(kind, name)).unwrap_or_else(|error| panic!("{error}"));
-    layer
+/// A source that sets one field.
+pub(crate) fn source(kind: SourceKind, name: &str, value: Value) -> Source {
+    let mut source = Source::new(kind);
+    source.set(name, value, position(kind, name)).unwrap_or_else(|error| panic!("{error}"));
+    source
 }
 
-/// A layer that sets one field by the strongest kind.
-pub(crate) fn strongest(name: &str, value: Value) -> Layer {
-    layer(Field::named(name).unwrap().strongest().unwrap(), name, value)
+/// A source of the highest kind that may set a field, which sets it.
+pub(crate) fn highest(name: &str, value: Value) -> Source {
+    source(Field::named(name).unwrap().highest_kind().unwrap(), name, value)
 }
 
-/// Values over the least.
+/// Resolves the required values, overridden by `more`.
 pub(crate) fn inputs(more: &[(&'static str, Value)]) -> Resolved {
-    let all = least()
+    let all = required()
         .into_iter()
         .filter(|(name, _)| !more.iter().any(|(other, _)| other == name))
         .chain(more.iter().cloned());
-    resolve(&all.map(|(name, value)| strongest(name, value)).collect::<Vec<_>>())
+    resolve(&all.map(|(name, value)| highest(name, value)).collect::<Vec<_>>())
 }
