@@ -9,6 +9,7 @@ mod error;
 mod factory;
 mod image;
 mod instance;
+mod jitter;
 mod landscape;
 mod machines;
 mod name;
@@ -29,6 +30,7 @@ pub use image::{
     RegionProgress, SecurityType, Storage, VersionState,
 };
 pub use instance::{Instance, PowerDown, PowerState, Protection};
+pub use jitter::Jitter;
 pub use landscape::{Landscape, Network, Placement, Seen};
 pub use machines::{
     LAUNCH_DONE, LAUNCH_TAG, Machine, MachineDisk, MachineSpec, MachineState, Machines, OWNER_TAG, Priority,

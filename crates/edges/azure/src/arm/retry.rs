@@ -1,36 +1,9 @@
 //! When to send a request again.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_types::ErrorClass;
-
-/// Numbers from 0 to below 1 that spread the retries of many clients. They come from outside, so that a test knows them.
-#[derive(Clone)]
-pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
-
-impl Jitter {
-    /// Takes the source of the numbers.
-    pub fn new(source: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        Self(Arc::new(source))
-    }
-
-    /// No spread at all.
-    pub fn none() -> Self {
-        Self::new(|| 0.0)
-    }
-
-    fn next(&self) -> f64 {
-        (self.0)().clamp(0.0, 1.0)
-    }
-}
-
-impl fmt::Debug for Jitter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Jitter")
-    }
-}
+pub use kiln_types::Jitter;
 
 /// How a class of failure is retried.
 struct Rule {
@@ -85,8 +58,7 @@ impl Attempts {
         }
         let doubled = rule.first.saturating_mul(1 << (*count - 1).min(16)).min(rule.longest);
         let base = retry_after.map_or(doubled, |asked| asked.max(Duration::from_millis(100)));
-        // Never earlier than was asked for, up to a quarter later.
-        Some(base.mul_f64(1.0 + jitter.next() / 4.0))
+        Some(jitter.apply(base))
     }
 }
 
