@@ -51,11 +51,11 @@ impl Cluster {
             Err(error) if error.is_not_found() => Ok(Vec::new()),
             listed => listed,
         };
-        let mut found =
+        let mut kamino_jobs =
             if_served(self.list_all("list CronJobs", &crons, &every, |cron| Ok(from_cron_job(cron))).await)?;
-        found.extend(if_served(self.list_all("list Jobs", &jobs, &every, |job| Ok(from_job(job))).await)?);
-        found.sort();
-        Ok(found)
+        kamino_jobs.extend(if_served(self.list_all("list Jobs", &jobs, &every, |job| Ok(from_job(job))).await)?);
+        kamino_jobs.sort();
+        Ok(kamino_jobs)
     }
 }
 

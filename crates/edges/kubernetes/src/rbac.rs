@@ -66,15 +66,15 @@ pub fn manifest(namespace: &str, permissions: &[Permission]) -> String {
     let mut out =
         String::from("# Generated from crates/edges/kubernetes/src/rbac.rs: exactly the verbs that kiln uses.\n");
     for (scope, prefix) in [(Scope::Cluster, "Cluster"), (Scope::Namespace, "")] {
-        let place = if scope == Scope::Namespace { format!("\n  namespace: {namespace}") } else { String::new() };
+        let location = if scope == Scope::Namespace { format!("\n  namespace: {namespace}") } else { String::new() };
         let _ = write!(
             out,
-            "apiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}Role\nmetadata:\n  name: kiln{place}\nrules:\n{}---\n",
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}Role\nmetadata:\n  name: kiln{location}\nrules:\n{}---\n",
             rules(permissions.iter().filter(|permission| permission.scope == scope)),
         );
         let _ = write!(
             out,
-            "apiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}RoleBinding\nmetadata:\n  name: kiln{place}\n\
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}RoleBinding\nmetadata:\n  name: kiln{location}\n\
              roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {prefix}Role\n  name: kiln\n\
              subjects:\n  - kind: ServiceAccount\n    name: kiln\n    namespace: {namespace}\n{}",
             if scope == Scope::Cluster { "---\n" } else { "" },

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::name::{Namespace, mark, object_name};
+use crate::name::{Namespace, fnv1a, object_name};
 use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
@@ -117,7 +117,7 @@ impl<T: Serialize + DeserializeOwned> VersionRecords<T> {
     }
 
     fn label(&self) -> String {
-        format!("{:08x}", mark(self.pool.as_str().to_ascii_lowercase().as_bytes()))
+        format!("{:08x}", fnv1a(self.pool.as_str().to_ascii_lowercase().as_bytes()))
     }
 
     fn map(&self, version: &VersionNumber, facts: &T, action: &str) -> Result<ConfigMap, Error> {

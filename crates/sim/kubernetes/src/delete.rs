@@ -24,7 +24,7 @@ pub(crate) struct Options {
     pub(crate) dry_run: bool,
 }
 
-/// What happens to the dependents of a deleted object.
+/// The propagation policy for dependents of a deleted object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Propagation {
     #[default]

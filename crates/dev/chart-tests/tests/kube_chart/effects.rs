@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::sets::{self, Values, rendered};
 
 /// Where the effect of a value appears.
-enum Place {
+enum Effect {
     /// These words are among the arguments.
     Words(&'static str),
     /// A variable of the container has this value.
@@ -22,9 +22,9 @@ enum Place {
     Object(&'static str, &'static str, Value),
 }
 
-use Place::{Job, Object, Pod, Variable, Words};
+use Effect::{Job, Object, Pod, Variable, Words};
 
-impl Place {
+impl Effect {
     fn is_in(&self, rendered: &Rendered) -> bool {
         let at =
             |value: &Value, pointer: &str, expected: &Value| value.pointer(pointer).unwrap_or(&Value::Null) == expected;
@@ -42,11 +42,11 @@ struct Row {
     path: &'static str,
     value: Value,
     base: Values,
-    place: Place,
+    effect: Effect,
 }
 
-fn row(base: fn() -> Values, path: &'static str, value: Value, place: Place) -> Row {
-    Row { path, value, base: base(), place }
+fn row(base: fn() -> Values, path: &'static str, value: Value, effect: Effect) -> Row {
+    Row { path, value, base: base(), effect }
 }
 
 fn status() -> Values {
@@ -210,11 +210,11 @@ fn every_value_has_its_effect() {
 }
 
 #[track_caller]
-fn check(helm: &Helm, Row { path, value, base, place }: &Row) {
+fn check(helm: &Helm, Row { path, value, base, effect }: &Row) {
     let before = rendered(helm, base);
-    assert!(!place.is_in(&before), "`{path}`: the effect appears without the value");
+    assert!(!effect.is_in(&before), "`{path}`: the effect appears without the value");
     let after = rendered(helm, &[base.clone(), vec![(*path, value.clone())]].concat());
-    assert!(place.is_in(&after), "`{path}={value}` has no effect in\n{}", after.text);
+    assert!(effect.is_in(&after), "`{path}={value}` has no effect in\n{}", after.text);
 }
 
 #[test]

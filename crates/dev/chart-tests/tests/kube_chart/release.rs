@@ -12,40 +12,40 @@ use testkit::Finished;
 const TRIES: u32 = 600;
 
 /// A namespace for releases.
-pub(crate) struct Place<'a> {
+pub(crate) struct TestNamespace<'a> {
     pub(crate) plane: &'a ControlPlane,
-    pub(crate) namespace: String,
+    pub(crate) name: String,
     helm: Helm,
 }
 
-impl<'a> Place<'a> {
+impl<'a> TestNamespace<'a> {
     /// A namespace that enforces this PodSecurity level.
     pub(crate) fn enforcing(plane: &'a ControlPlane, level: &str) -> Self {
         let namespace = plane.namespace("chart").unwrap();
         let label = format!("pod-security.kubernetes.io/enforce={level}");
         plane.run_kubectl(&["label", "namespace", &namespace, &label]).unwrap();
-        Self { plane, namespace, helm: Helm::new() }
+        Self { plane, name: namespace, helm: Helm::new() }
     }
 
     /// Runs `helm upgrade --install`.
     pub(crate) fn install(&self, release: &str, values: &[(&str, Value)]) -> Finished {
         let chart = chart().display().to_string();
         let sets: Vec<String> = values.iter().map(|(path, value)| format!("{path}={value}")).collect();
-        let mut arguments = vec!["upgrade", "--install", release, &chart, "--namespace", &self.namespace];
+        let mut arguments = vec!["upgrade", "--install", release, &chart, "--namespace", &self.name];
         arguments.extend(sets.iter().flat_map(|set| ["--set-json", set]));
         self.helm.run(Some(self.plane.kubeconfig()), &arguments)
     }
 
     /// Runs `helm uninstall` and waits until everything is gone.
     pub(crate) fn uninstall(&self, release: &str) {
-        let arguments = ["uninstall", release, "--namespace", &self.namespace, "--wait", "--cascade", "foreground"];
+        let arguments = ["uninstall", release, "--namespace", &self.name, "--wait", "--cascade", "foreground"];
         let _ = self.helm.run(Some(self.plane.kubeconfig()), &arguments).success();
     }
 
     /// The objects of a release of these kinds.
     pub(crate) fn objects(&self, release: &str, kinds: &str) -> Vec<Value> {
         let selector = format!("app.kubernetes.io/instance={release}");
-        let list = self.plane.get(&[kinds, "--namespace", &self.namespace, "--selector", &selector]).unwrap();
+        let list = self.plane.get(&[kinds, "--namespace", &self.name, "--selector", &selector]).unwrap();
         list["items"].as_array().unwrap().clone()
     }
 
@@ -61,7 +61,7 @@ impl<'a> Place<'a> {
     /// Sets the phase of a pod, as its kubelet would.
     pub(crate) fn phase(&self, pod: &str, phase: &str, ready: &str) {
         let status = json!({ "status": { "phase": phase, "conditions": [{ "type": "Ready", "status": ready }] } });
-        let patch = ["patch", "pod", pod, "--namespace", &self.namespace, "--subresource=status", "--patch"];
+        let patch = ["patch", "pod", pod, "--namespace", &self.name, "--subresource=status", "--patch"];
         self.plane.run_kubectl(&[&patch[..], &[&status.to_string()]].concat()).unwrap();
     }
 
@@ -74,7 +74,7 @@ impl<'a> Place<'a> {
     /// Waits for the event of a Job controller that cannot create a pod.
     pub(crate) fn rejection(&self) -> String {
         eventually("the event of the rejected pod", || {
-            let events = self.plane.get(&["events", "--namespace", &self.namespace]).unwrap();
+            let events = self.plane.get(&["events", "--namespace", &self.name]).unwrap();
             let mut events = events["items"].as_array().unwrap().iter();
             events.find(|event| event["reason"] == "FailedCreate").map(|event| event["message"].to_string())
         })

@@ -3,7 +3,7 @@
 use control_plane::{ControlPlane, Options};
 use serde_json::{Value, json};
 
-use crate::release::{Place, eventually, node, release};
+use crate::release::{TestNamespace, eventually, node, release};
 use crate::sets;
 
 const DONOR: &str = "k8s-pool1-12345678-vmss000000";
@@ -16,9 +16,9 @@ fn linux(more: &Value) -> Value {
 }
 
 /// The node of a release's pod, or the scheduler's message.
-fn scheduling_result(place: &Place, release: &str) -> Result<String, String> {
+fn scheduling_result(namespace: &TestNamespace, release: &str) -> Result<String, String> {
     eventually("the pod is scheduled or rejected", || {
-        let pod = place.pod(release);
+        let pod = namespace.pod(release);
         if let Some(node) = pod["spec"]["nodeName"].as_str() {
             return Some(Ok(node.to_owned()));
         }
@@ -31,16 +31,16 @@ fn scheduling_result(place: &Place, release: &str) -> Result<String, String> {
 #[test]
 fn run_never_runs_on_its_donor_and_finds_old_and_new_control_planes() {
     let cluster = ControlPlane::start(&Options::default().with_scheduler()).unwrap();
-    let place = Place::enforcing(&cluster, "restricted");
+    let namespace = TestNamespace::enforcing(&cluster, "restricted");
     let run = |more: Vec<(&'static str, Value)>| {
         let release = release();
-        let _ = place.install(&release, &[sets::update(), sets::identity(), more].concat()).success();
-        let result = scheduling_result(&place, &release);
+        let _ = namespace.install(&release, &[sets::update(), sets::identity(), more].concat()).success();
+        let result = scheduling_result(&namespace, &release);
         if let Ok(node) = &result {
             cluster.run_kubectl(&["cordon", node]).unwrap();
-            place.end(&release);
+            namespace.end(&release);
         }
-        place.uninstall(&release);
+        namespace.uninstall(&release);
         result
     };
     let only_control_planes = || vec![("kamino.scheduleOnControlPlane", json!(true))];

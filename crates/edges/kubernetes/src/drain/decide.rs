@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::pod::{Controller, PodFacts};
 
-/// What the caller allows, with the meanings of `kubectl drain`.
+/// The flags of `kubectl drain`, with the same meanings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a separate flag on the command line")]
 pub struct Flags {

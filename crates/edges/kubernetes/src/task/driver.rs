@@ -78,9 +78,9 @@ impl TaskRun<'_> {
         let removed = objects.remove().await;
         guard.0 = None;
         // The first error is the one to report.
-        let found = outcome?;
+        let result = outcome?;
         removed?;
-        Ok(found)
+        Ok(result)
     }
 
     fn objects(&self) -> TaskObjects {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::name::{Namespace, NodeName, Owner, mark};
+use crate::name::{Namespace, NodeName, Owner, fnv1a};
 
 /// The label with a pod's task.
 pub const TASK_LABEL: &str = "kiln.dev/task";
@@ -67,7 +67,7 @@ pub(crate) fn task_object_name(task: Task, node: &NodeName) -> String {
         return whole;
     }
     let head = whole[..LONGEST - 9].trim_end_matches(['-', '.']);
-    format!("{head}-{:08x}", mark(node.as_str().as_bytes()))
+    format!("{head}-{:08x}", fnv1a(node.as_str().as_bytes()))
 }
 
 /// The image of the pods.
@@ -237,8 +237,8 @@ mod tests {
         let mount = json!({"name": "root", "mountPath": "/host", "readOnly": true, "recursiveReadOnly": "IfPossible"});
         assert_eq!(container["volumeMounts"], json!([mount]));
         assert_eq!(container["securityContext"]["capabilities"]["add"], json!(["DAC_READ_SEARCH"]));
-        let words = "inspect --output json --custom-data-for KEY --root /host --dmi /sys/class/dmi/id";
-        assert_eq!(container["args"], json!(words.split(' ').collect::<Vec<_>>()));
+        let arguments = "inspect --output json --custom-data-for KEY --root /host --dmi /sys/class/dmi/id";
+        assert_eq!(container["args"], json!(arguments.split(' ').collect::<Vec<_>>()));
     }
 
     #[test]
@@ -253,8 +253,8 @@ mod tests {
         let container = &pod["spec"]["containers"][0];
         assert_eq!(paths(&container["volumeMounts"], "/mountPath"), written.map(|path| format!("/host{path}")));
         assert_eq!(container["securityContext"]["capabilities"], json!({"drop": ["ALL"], "add": []}));
-        let words = "install --output json --root /host --dmi /sys/class/dmi/id";
-        assert_eq!(container["args"], json!(words.split(' ').collect::<Vec<_>>()));
+        let arguments = "install --output json --root /host --dmi /sys/class/dmi/id";
+        assert_eq!(container["args"], json!(arguments.split(' ').collect::<Vec<_>>()));
     }
 
     #[test]
