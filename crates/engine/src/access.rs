@@ -59,10 +59,10 @@ impl AccessReport {
 /// Asks the cloud and the cluster for each permission that a run on these pools needs. Nothing is written.
 pub async fn check_access<F: Factory>(context: &Context<F>, asked: &[PoolName]) -> Result<AccessReport, SideError> {
     let mut rows = azure(context, asked).await?;
-    for mut access in context.cluster.access(&context.namespace, &PERMISSIONS).await? {
+    for mut access in context.cluster.check_access(&context.namespace, &PERMISSIONS).await? {
         let permission = access.permission;
         // A server that does not know Jobs grants nothing on them, and has none of kamino's.
-        if !access.allowed && permission.group == "batch" && context.cluster.rivals().await.is_ok() {
+        if !access.allowed && permission.group == "batch" && context.cluster.kamino_jobs().await.is_ok() {
             (access.allowed, access.reason) = (true, String::new());
         }
         let group = if permission.group.is_empty() { String::new() } else { format!(".{}", permission.group) };

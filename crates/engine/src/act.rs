@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
-use kiln_kubernetes::{EventKind, FactsStore, HoldWhat, NodeEvent, OriginalRecipe, OriginalStore};
+use kiln_kubernetes::{EventKind, VersionRecords, HoldScope, NodeEvent, OriginalRecipe, OriginalStore};
 use kiln_prototype::action::Action;
 use kiln_prototype::decide::acted;
 use kiln_prototype::diff::VersionFacts;
@@ -63,7 +63,7 @@ impl<F: Factory> Carrier<'_, F> {
             }
             Action::HoldNode => self.hold_node().await,
             Action::ReleaseNode => {
-                let released = self.context.cluster.release(&self.node, &self.owner, HoldWhat::ALL).await;
+                let released = self.context.cluster.release(&self.node, &self.owner, HoldScope::ALL).await;
                 released.map(|()| None).map_err(|error| of_cluster(&error))
             }
             Action::SetProtection { instance, protection } => factory
@@ -92,13 +92,13 @@ impl<F: Factory> Carrier<'_, F> {
     }
 
     async fn hold_node(&mut self) -> Done {
-        let held = self.context.cluster.hold(&self.node, &self.owner, HoldWhat::ALL).await;
+        let held = self.context.cluster.hold(&self.node, &self.owner, HoldScope::ALL).await;
         let seen = held.map_err(|error| of_cluster(&error))?;
         let note =
             format!("run {} copies this node's disk: it is cordoned, drained and stopped for a while", self.run.id);
         let event = NodeEvent { kind: EventKind::Normal, action: "Hold", reason: "Prototype", note };
         // An event is no record.
-        let _ = self.context.cluster.tell(&seen, &self.owner, &event).await;
+        let _ = self.context.cluster.record_event(&seen, &self.owner, &event).await;
         Ok(None)
     }
 
@@ -116,7 +116,7 @@ impl<F: Factory> Carrier<'_, F> {
         let drained = async {
             let mut tell = |progress| drop(sender.send(progress));
             match cluster.drain(&node, &options, &mut tell).await {
-                Err(DrainError::Left { pods, .. }) if force => {
+                Err(DrainError::Remaining { pods, .. }) if force => {
                     cluster.force_out(&node, &pods, FORCED_WITHIN, &mut tell).await.map(drop)
                 }
                 drained => drained.map(drop),
@@ -198,8 +198,8 @@ impl<F: Factory> Carrier<'_, F> {
         }
     }
 
-    fn facts(&self) -> FactsStore<VersionFacts> {
-        FactsStore::new(&self.context.cluster, &self.context.namespace, &self.run.header.pool)
+    fn facts(&self) -> VersionRecords<VersionFacts> {
+        VersionRecords::new(&self.context.cluster, &self.context.namespace, &self.run.header.pool)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What changed between two versions, from what was kept when they were made.
 
-use kiln_kubernetes::FactsStore;
+use kiln_kubernetes::VersionRecords;
 use kiln_prototype::diff::{Diff, VersionFacts, diff};
 use kiln_types::{Factory, PoolName, VersionNumber};
 
@@ -15,14 +15,14 @@ pub async fn compare<F: Factory>(
     to: &VersionNumber,
 ) -> Result<Diff, SideError> {
     let pool = context.one_pool(pool).await?.name;
-    let store = FactsStore::<VersionFacts>::new(&context.cluster, &context.namespace, &pool);
+    let store = VersionRecords::<VersionFacts>::new(&context.cluster, &context.namespace, &pool);
     let from = facts(&store, &pool, from).await?;
     let to = facts(&store, &pool, to).await?;
     Ok(diff(&from, &to))
 }
 
 async fn facts(
-    store: &FactsStore<VersionFacts>,
+    store: &VersionRecords<VersionFacts>,
     pool: &PoolName,
     version: &VersionNumber,
 ) -> Result<VersionFacts, SideError> {

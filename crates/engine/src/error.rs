@@ -80,13 +80,13 @@ pub(crate) fn of_cloud<E: FactoryError>(error: &E) -> StepFailure {
 
 /// What a failure of the cluster means for a step.
 pub(crate) fn of_cluster(error: &kiln_kubernetes::Error) -> StepFailure {
-    let class = if error.not_found() {
+    let class = if error.is_not_found() {
         ErrorClass::NotFound
-    } else if error.permission() {
+    } else if error.is_forbidden() {
         ErrorClass::Permission
-    } else if error.conflict() {
+    } else if error.is_conflict() {
         ErrorClass::Precondition
-    } else if error.retryable() {
+    } else if error.is_retryable() {
         ErrorClass::Transient
     } else {
         match error {

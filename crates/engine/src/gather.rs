@@ -1,7 +1,7 @@
 //! Reads everything that speaks for or against a run, before anything is touched.
 
 use jiff::tz::Offset;
-use kiln_kubernetes::{FactsStore, NodeSeen, OriginalStore};
+use kiln_kubernetes::{VersionRecords, NodeSeen, OriginalStore};
 use kiln_node_plan::Inspection;
 use kiln_prototype::diff::VersionFacts;
 use kiln_prototype::latest::same_definition;
@@ -68,7 +68,7 @@ impl Gathered {
             Some(disk) => read_lines(context, &definition_name, &Wanted::of(disk, &pool), &pool).await?,
             None => (Vec::new(), Vec::new()),
         };
-        let rivals = context.cluster.rivals().await?;
+        let rivals = context.cluster.kamino_jobs().await?;
         let around = Around {
             rivals: rivals.iter().map(ToString::to_string).collect(),
             missing: missing(context, &pool).await?,
@@ -84,7 +84,7 @@ impl Gathered {
             context.tell(&gathered.pool.name, Some(run), Happening::Inspecting(node.name.clone())).await;
             gathered.inside = match context.inside.inspect(node, &owner_of(run)).await {
                 Ok(inspection) => Ok(inspection),
-                Err(error) if error.outage() => return Err(error.into()),
+                Err(error) if error.is_outage() => return Err(error.into()),
                 Err(error) => Err(error.to_string()),
             };
             gathered.verdict = gathered.judge(context, node, consent, run, &around);
@@ -227,7 +227,7 @@ async fn contents<F: Factory>(
     if lines.is_empty() {
         return Ok(Vec::new());
     }
-    let store = FactsStore::new(&context.cluster, &context.namespace, &pool.name);
+    let store = VersionRecords::new(&context.cluster, &context.namespace, &pool.name);
     Ok(store.list().await?.into_iter().map(|(_, facts)| facts).collect())
 }
 

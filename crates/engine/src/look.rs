@@ -1,6 +1,6 @@
 //! Reads what a decision needs to know, one question to one outside system each.
 
-use kiln_kubernetes::{HoldWhat, NodeName, NodeSeen, OriginalStore, Readiness};
+use kiln_kubernetes::{HoldScope, NodeName, NodeSeen, OriginalStore, Readiness};
 use kiln_prototype::decide::current;
 use kiln_prototype::journal::StepFailure;
 use kiln_prototype::observed::{CanaryView, Fact, NodeView};
@@ -53,7 +53,7 @@ impl<F: Factory> Carrier<'_, F> {
     pub(crate) async fn node_seen(&self, node: &NodeName) -> Result<Option<NodeSeen>, StepFailure> {
         match self.context.cluster.node(node).await {
             Ok(seen) => Ok(Some(seen)),
-            Err(error) if error.not_found() => Ok(None),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(of_cluster(&error)),
         }
     }
@@ -106,9 +106,9 @@ impl<F: Factory> Carrier<'_, F> {
     /// Cordons the canary's node once it is there.
     async fn cordon_canary(&self, name: &str) -> Result<Option<NodeSeen>, StepFailure> {
         let Ok(name) = name.parse::<NodeName>() else { return Ok(None) };
-        match self.context.cluster.hold(&name, &self.owner, HoldWhat::CORDON).await {
+        match self.context.cluster.hold(&name, &self.owner, HoldScope::CORDON).await {
             Ok(node) => Ok(Some(node)),
-            Err(error) if error.not_found() => Ok(None),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(of_cluster(&error)),
         }
     }

@@ -130,7 +130,7 @@ struct Unseen;
 impl Unseen {
     fn refuse(node: &NodeSeen, task: Task) -> ClusterError {
         let why = "it was not wanted".to_owned();
-        ClusterError::TaskFailed { node: node.name.clone(), task, pod: "none".to_owned(), why }
+        ClusterError::TaskFailed { node: node.name.clone(), task, pod: "none".to_owned(), reason: why }
     }
 }
 

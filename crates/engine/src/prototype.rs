@@ -92,7 +92,7 @@ impl<'a, F: Factory> Seat<'a, F> {
     /// Works while the pool is ours alone. Losing it ends the work at once, wherever it is; the end of the work gives it up.
     async fn hold(&self, work: impl Future<Output = Result<Report, Error>>) -> Result<Report, Error> {
         // A holder that died is waited for; one that lives is seen to renew.
-        match self.lease.take(LEASE + LEASE / 4).await {
+        match self.lease.acquire(LEASE + LEASE / 4).await {
             Ok(_) => {}
             Err(kiln_kubernetes::Error::LeaseHeld { by, .. }) => {
                 return Err(Error::Busy { pool: self.pool.clone(), by });
@@ -101,10 +101,10 @@ impl<'a, F: Factory> Seat<'a, F> {
         }
         self.context.tell(&self.pool, None, Happening::Leased).await;
         let done = tokio::select! {
-            lost = self.lease.keep() => Err(Error::Interrupted { pool: self.pool.clone(), source: lost }),
+            lost = self.lease.keep_renewing() => Err(Error::Interrupted { pool: self.pool.clone(), source: lost }),
             done = work => done,
         };
-        if let Err(error) = self.lease.give_up().await {
+        if let Err(error) = self.lease.release().await {
             let note = format!("the lease of the pool ends by itself, it could not be given up: {error}");
             self.context.tell(&self.pool, None, Happening::Note(note)).await;
         }

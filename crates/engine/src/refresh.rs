@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
-use kiln_kubernetes::{HoldWhat, NodeName, Owner, PoolLease};
+use kiln_kubernetes::{HoldScope, NodeName, Owner, PoolLease};
 use kiln_prototype::back::numbers;
 use kiln_prototype::donor::NodeFacts;
 use kiln_prototype::latest::{NewNodes, new_nodes};
@@ -79,16 +79,16 @@ pub async fn refresh<F: Factory>(context: &Context<F>, request: &RefreshRequest)
         return refresher.preview().await;
     }
     let lease = PoolLease::new(&context.cluster, &context.namespace, &pool, context.reader(), LEASE);
-    match lease.take(LEASE + LEASE / 4).await {
+    match lease.acquire(LEASE + LEASE / 4).await {
         Ok(_) => {}
         Err(kiln_kubernetes::Error::LeaseHeld { by, .. }) => return Err(Error::Busy { pool, by }.into()),
         Err(error) => return Err(error.into()),
     }
     let done = tokio::select! {
-        lost = lease.keep() => Err(lost.into()),
+        lost = lease.keep_renewing() => Err(lost.into()),
         done = refresher.run() => done,
     };
-    if let Err(error) = lease.give_up().await {
+    if let Err(error) = lease.release().await {
         refresher.say(format!("the lease of the pool ends by itself, it could not be given up: {error}")).await;
     }
     done
@@ -262,9 +262,9 @@ impl<F: Factory> Refresher<'_, F> {
     async fn empty(&self, old: &Outdated) -> Result<(), SideError> {
         let Ok(node) = old.node.parse::<NodeName>() else { return Ok(()) };
         let cluster = &self.context.cluster;
-        match cluster.hold(&node, &self.owner, HoldWhat::CORDON).await {
+        match cluster.hold(&node, &self.owner, HoldScope::CORDON).await {
             // A machine that never joined has nothing to drain.
-            Err(error) if error.not_found() => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
             held => drop(held?),
         }
         self.say(format!("drains {node} ({})", old.runs)).await;
@@ -275,7 +275,7 @@ impl<F: Factory> Refresher<'_, F> {
         match drained {
             Ok(()) => Ok(()),
             Err(error) => {
-                cluster.release(&node, &self.owner, HoldWhat::CORDON).await?;
+                cluster.release(&node, &self.owner, HoldScope::CORDON).await?;
                 if self.context.stop.is_told() {
                     return Err(SideError::Stopped("the same command goes on with the refresh".to_owned()));
                 }
@@ -297,7 +297,7 @@ impl<F: Factory> Refresher<'_, F> {
         let drained = async move {
             let mut tell = |progress| drop(sender.send(progress));
             match cluster.drain(node, &options, &mut tell).await {
-                Err(DrainError::Left { pods, .. }) if force => {
+                Err(DrainError::Remaining { pods, .. }) if force => {
                     cluster.force_out(node, &pods, FORCED_WITHIN, &mut tell).await.map(drop)
                 }
                 drained => drained.map(drop),

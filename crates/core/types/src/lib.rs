@@ -11,6 +11,7 @@ pub mod hash;
 mod image;
 mod instance;
 pub mod json;
+mod jitter;
 mod landscape;
 mod machines;
 mod name;
@@ -31,6 +32,7 @@ pub use image::{
     RegionProgress, SecurityType, Storage, VersionState,
 };
 pub use instance::{Instance, PowerDown, PowerState, Protection};
+pub use jitter::Jitter;
 pub use landscape::{Landscape, Network, Placement, Seen};
 pub use machines::{
     LAUNCH_DONE, LAUNCH_TAG, Machine, MachineDisk, MachineSpec, MachineState, Machines, OWNER_TAG, Priority,

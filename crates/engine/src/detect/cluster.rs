@@ -44,7 +44,7 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
     let mut offered =
         DetectedCertificates { kubeconfig: endpoint.trusted.as_deref().map(to_base64), presented: Vec::new() };
     if pin.is_some() || offered.kubeconfig.is_none() {
-        match endpoint.shown().await {
+        match endpoint.presented_certificates().await {
             Ok(shown) => offered.presented = shown,
             Err(error) => {
                 found.miss("caBundle", said(&error));
@@ -78,7 +78,7 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
 
 /// The certificate with this pin among those that the cluster offers to everybody.
 async fn by_pin(endpoint: &Endpoint, pin: &str) -> Option<(String, SourcePosition)> {
-    let seen = endpoint.offered().await.ok()?;
+    let seen = endpoint.published_certificates().await.ok()?;
     let (data, _) =
         trust::certificates(&DetectedCertificates { kubeconfig: None, presented: seen.value }, Some(pin)).ok()?;
     Some((data, SourcePosition::Call(format!("{}, pin {pin}", seen.call))))
@@ -87,7 +87,7 @@ async fn by_pin(endpoint: &Endpoint, pin: &str) -> Option<(String, SourcePositio
 /// Whether the cluster answers at all: otherwise each further question would wait as long for nothing.
 async fn version(cluster: &Cluster, found: &mut Detected) -> bool {
     let answer = cluster.server_version().await;
-    let answers = answer.as_ref().map_or_else(|error| error.answer().is_some(), |_| true);
+    let answers = answer.as_ref().map_or_else(|error| error.status().is_some(), |_| true);
     found.take("kubernetesVersion", answer);
     answers
 }

@@ -8,7 +8,7 @@ use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
 use kiln_bootstrap::{Source, SourceKind, SourcePosition, resolve};
 use kiln_engine::detect::{AzureJsonFacts, Detected, Sources, settings};
-use kiln_kubernetes::{Cluster, ClusterOptions, Spread, WallClock};
+use kiln_kubernetes::{Cluster, ClusterOptions, WallClock};
 use kiln_sim_azure::{Options, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_types::SecretText;
@@ -78,7 +78,7 @@ fn azure(world: &str) -> Azure {
 
 fn cluster() -> Cluster {
     let server = Server::new(1, Arc::new(|| WALL.parse().unwrap()));
-    let options = ClusterOptions { spread: Spread::none(), clock: WallClock::new(|| WALL.parse().unwrap()) };
+    let options = ClusterOptions { jitter: Jitter::none(), clock: WallClock::new(|| WALL.parse().unwrap()) };
     Cluster::new(Client::new(server.service(), "default"), options)
 }
 

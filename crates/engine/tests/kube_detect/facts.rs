@@ -112,9 +112,9 @@ async fn who_may_read_little_is_told_which_call_was_refused_and_what_to_set() {
 #[tokio::test]
 async fn a_certificate_that_is_only_shown_is_trusted_by_its_pin_alone() {
     let plane = plane();
-    let address = Endpoint::unknown(plane.server());
+    let address = Endpoint::untrusted(plane.server());
     let ask = |pin: Option<String>| async move {
-        let address = Endpoint::unknown(plane.server());
+        let address = Endpoint::untrusted(plane.server());
         settings(&From { endpoint: Some(&address), anonymous: Some(options()), pin: pin.as_deref(), ..From::default() })
             .await
     };
@@ -125,7 +125,7 @@ async fn a_certificate_that_is_only_shown_is_trusted_by_its_pin_alone() {
     assert!(miss(&wrong, "caBundle").contains("matches the pin `sha256:000"), "{wrong:?}");
     assert_eq!(wrong.facts, []);
 
-    let shown = address.shown().await.unwrap();
+    let shown = address.presented_certificates().await.unwrap();
     let pin = format!("sha256:{}", fingerprint(&shown[0]).unwrap());
     let pinned = ask(Some(pin.clone())).await;
     let call = format!("TLS handshake, pin {pin}");

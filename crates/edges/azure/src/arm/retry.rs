@@ -1,36 +1,9 @@
 //! Retry rules.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_types::ErrorClass;
-
-/// A source of numbers in 0..1 that spread the retries of many clients. It is injected to keep tests deterministic.
-#[derive(Clone)]
-pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
-
-impl Jitter {
-    /// Uses `source` as the random source.
-    pub fn new(source: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        Self(Arc::new(source))
-    }
-
-    /// Disables jitter.
-    pub fn none() -> Self {
-        Self::new(|| 0.0)
-    }
-
-    fn next(&self) -> f64 {
-        (self.0)().clamp(0.0, 1.0)
-    }
-}
-
-impl fmt::Debug for Jitter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Jitter")
-    }
-}
+pub use kiln_types::Jitter;
 
 /// The retry rule for a class of failures.
 struct Rule {
@@ -86,8 +59,7 @@ impl Attempts {
         }
         let doubled = rule.first.saturating_mul(1 << (*count - 1).min(16)).min(rule.longest);
         let base = retry_after.map_or(doubled, |asked| asked.max(Duration::from_millis(100)));
-        // The wait is never shorter than the requested one, and at most 25 % longer.
-        Some(base.mul_f64(1.0 + jitter.next() / 4.0))
+        Some(jitter.apply(base))
     }
 }
 

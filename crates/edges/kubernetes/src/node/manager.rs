@@ -1,20 +1,18 @@
-//! Who else makes a node and takes it away.
+//! Detects other programs that manage a node.
 
 use std::fmt;
 
 use super::seen::NodeSeen;
 
-/// A program that owns a node's machine, by the marks that it leaves on the node. Its pools are its own to change.
+/// A program that manages a node's machine, detected by labels and annotations. kiln does not change such pools unless forced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Manager {
-    /// AKS.
     Aks {
-        /// The label that says so.
+        /// The label it was detected by.
         mark: String,
     },
-    /// Cluster API.
     ClusterApi {
-        /// The annotation or label that says so.
+        /// The annotation or label it was detected by.
         mark: String,
     },
 }
@@ -28,15 +26,15 @@ impl fmt::Display for Manager {
     }
 }
 
-/// Labels that AKS gives its nodes and nobody else does.
+/// Labels that only AKS sets.
 const AKS_ALONE: [&str; 2] = ["kubernetes.azure.com/node-image-version", "kubernetes.azure.com/mode"];
-/// AKS and AKS Engine both write the machines' resource group here, and AKS Engine's pools are ours to serve. AKS makes that group itself
-/// and calls it so, unless its user chose a name.
+/// Both AKS and AKS Engine write the resource group of the machines here, and kiln supports AKS Engine's pools. AKS creates that group
+/// itself and prefixes its name with `MC_`, unless the user chose another name.
 const AKS_CLUSTER: (&str, &str) = ("kubernetes.azure.com/cluster", "MC_");
 const CLUSTER_API: &str = "cluster.x-k8s.io/";
 
 impl NodeSeen {
-    /// Who manages the machine, if somebody does.
+    /// The program that manages the machine, if one is detected.
     pub fn managed_by(&self) -> Option<Manager> {
         let of_api = |key: &&String| key.starts_with(CLUSTER_API);
         if let Some(key) = self.annotations.keys().chain(self.labels.keys()).find(of_api) {
@@ -62,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn aks_is_told_from_aks_engine_which_writes_the_same_label() {
+    fn aks_is_distinguished_from_aks_engine_which_writes_the_same_label() {
         let engine = json!({"kubernetes.azure.com/cluster": "kubernetes-westus2-17813", "kubernetes.azure.com/role": "agent", "agentpool": "p"});
         assert_eq!(node(&engine, &json!({})).managed_by(), None);
         for labels in [
@@ -75,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn cluster_api_is_told_by_its_annotations() {
+    fn cluster_api_is_detected_by_its_annotations() {
         let annotations = json!({"cluster.x-k8s.io/machine": "m", "other": "x"});
         let found = node(&json!({}), &annotations).managed_by();
         assert_eq!(found, Some(Manager::ClusterApi { mark: "cluster.x-k8s.io/machine".to_owned() }));

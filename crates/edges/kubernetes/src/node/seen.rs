@@ -1,4 +1,4 @@
-//! A node as it was read.
+//! A node as read from the API server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,33 +11,30 @@ use super::provider_id::ProviderId;
 use crate::Error;
 use crate::name::NodeName;
 
-/// A node as it was read.
+/// A node as read from the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSeen {
     pub name: NodeName,
-    /// Its id among all objects that ever were.
     pub uid: String,
-    /// Which machine it is, in the cloud's words.
+    /// The cloud's ID of the machine.
     pub provider_id: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
-    /// Whether nothing new is scheduled onto it.
+    /// Whether it is unschedulable.
     pub cordoned: bool,
-    /// What keeps pods away from it.
     pub taints: Vec<Taint>,
-    /// When it joined.
+    /// When it joined the cluster.
     pub created: Option<Timestamp>,
-    /// Whether kubelet says that it works.
+    /// The condition `Ready`.
     pub readiness: Readiness,
-    /// Since when it says so, ready or not.
+    /// The last transition of the condition `Ready`.
     pub ready_since: Option<Timestamp>,
-    /// When kubelet last said so. Recent kubelets say it in a lease and here every five minutes only.
+    /// The last heartbeat of the condition `Ready`. Recent kubelets renew a Lease instead and update this only every five minutes.
     pub heartbeat: Option<Timestamp>,
-    /// What runs on it, as kubelet says.
     pub system: System,
     /// Changes with each boot of the machine.
     pub boot_id: Option<String>,
-    /// What it was when it was read.
+    /// The resource version.
     pub revision: String,
 }
 
@@ -45,19 +42,17 @@ pub struct NodeSeen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taint {
     pub key: String,
-    /// Its value; empty where it has none.
+    /// Empty if unset.
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 
-/// What runs on a node, as kubelet says; empty where it has not said it.
+/// The kubelet's report about the system; empty fields were not reported.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct System {
     pub kernel: String,
-    /// Kubelet's version.
     pub kubelet: String,
-    /// The distribution's name for itself.
     pub os_image: String,
     /// The container runtime and its version.
     pub runtime: String,
@@ -65,9 +60,9 @@ pub struct System {
     pub operating_system: String,
     /// `amd64` or `arm64`.
     pub architecture: String,
-    /// The id that the firmware shows.
+    /// The firmware's UUID.
     pub system_uuid: String,
-    /// The id in `/etc/machine-id`.
+    /// The content of `/etc/machine-id`.
     pub machine_id: String,
 }
 
@@ -86,22 +81,20 @@ impl From<NodeSystemInfo> for System {
     }
 }
 
-/// The label that tells Windows nodes apart, and its older name.
+/// Labels with the operating system: the current name and its predecessor.
 const OS_LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
 
-/// What the condition `Ready` of a node says.
+/// The condition `Ready` of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readiness {
-    /// It is true.
     Ready,
-    /// It is not.
     NotReady {
         /// `False` or `Unknown`.
         status: String,
         reason: String,
         message: String,
     },
-    /// Kubelet never said anything.
+    /// The kubelet has not reported the condition.
     Unsaid,
 }
 
@@ -110,7 +103,7 @@ impl fmt::Display for Readiness {
         match self {
             Self::Ready => f.write_str("it is ready"),
             Self::NotReady { status, reason, message } => write!(f, "condition Ready is {status}: {reason}: {message}"),
-            Self::Unsaid => f.write_str("kubelet has not reported a condition Ready yet"),
+            Self::Unsaid => f.write_str("the kubelet has not reported a condition Ready yet"),
         }
     }
 }
@@ -119,8 +112,8 @@ impl NodeSeen {
     pub(crate) fn of(node: Node) -> Result<Self, Error> {
         let Node { metadata, spec, status } = node;
         let name = metadata.name.unwrap_or_default();
-        let name = NodeName::try_from(name).map_err(|bad| Error::Unreadable {
-            what: "read a node".to_owned(),
+        let name = NodeName::try_from(name).map_err(|bad| Error::Client {
+            action: "read a node".to_owned(),
             source: Box::new(kube::Error::Service(bad.into())),
         })?;
         let spec = spec.unwrap_or_default();
@@ -160,18 +153,18 @@ impl NodeSeen {
         })
     }
 
-    /// Which machine of which pool it is, if it is one of a scale set.
+    /// The scale set instance of the node, if it is one.
     pub fn machine(&self) -> Option<ProviderId> {
         self.provider_id.as_deref()?.parse().ok()
     }
 
-    /// Whether it runs Windows, by its label or by what kubelet says.
+    /// Whether it runs Windows, according to its label or the kubelet.
     pub fn is_windows(&self) -> bool {
         let labelled = OS_LABELS.iter().filter_map(|label| self.labels.get(*label)).any(|os| os == "windows");
         labelled || self.system.operating_system == "windows"
     }
 
-    /// Who holds the node and what it was before.
+    /// The hold on the node, if any.
     pub fn hold(&self) -> Result<Option<Hold>, Error> {
         let Some(text) = self.annotations.get(HOLD_ANNOTATION) else { return Ok(None) };
         serde_json::from_str(text).map(Some).map_err(|source| Error::BadAnnotation {
@@ -190,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_read_with_all_that_the_choice_of_a_donor_asks() {
+    fn node_is_read_with_everything_that_donor_selection_needs() {
         let node = json!({
             "metadata": {"name": "n", "creationTimestamp": "2026-11-01T00:00:00Z", "labels": {"a": "b"}},
             "spec": {
@@ -224,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_is_told_by_either_label_or_by_kubelet() {
+    fn windows_is_detected_by_either_label_or_by_the_kubelet() {
         let os = |labels: serde_json::Value, system: &str| {
             let info = json!({"operatingSystem": system, "architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "osImage": "", "systemUUID": ""});
             let node = json!({"metadata": {"name": "n", "labels": labels}, "status": {"nodeInfo": info}});

@@ -11,13 +11,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use kiln_engine::{Context, Request, Stop, Watcher, Wish};
-use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, Readiness, Spread, WallClock};
+use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, Readiness, Jitter, WallClock};
 use kiln_local::{
     Body, DiskPath, Kind, Local, LocalOptions, MachineKey, PoolSpec, Power, PowerError, QemuImg, Store, ids,
 };
 use kiln_sim_azure::{MachineView, Options, PowerView, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
-use kiln_sim_kubernetes::kubelet::{Disks, Kubelets, furnish};
+use kiln_sim_kubernetes::kubelet::{Disks, Kubelets, create_node_agent};
 use kiln_types::{PoolName, PowerDown, SecretText, Tags};
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -116,7 +116,7 @@ impl World {
         });
         let server = Server::new(1, clock.clone()).with_scheduler();
         let client = Client::new(server.service(), "default");
-        furnish(&client).await.unwrap();
+        create_node_agent(&client).await.unwrap();
         let namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": NAMESPACE}})).unwrap();
         let namespaces: Api<Namespace> = Api::all(client.clone());
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
@@ -159,7 +159,7 @@ impl World {
 
     pub(crate) fn cluster(&self) -> Cluster {
         let clock = self.clock.clone();
-        let options = ClusterOptions { spread: Spread::none(), clock: WallClock::new(move || clock()) };
+        let options = ClusterOptions { jitter: Jitter::none(), clock: WallClock::new(move || clock()) };
         Cluster::new(Client::new(self.server.service(), "default"), options)
     }
 

@@ -113,7 +113,7 @@ impl Detect {
             if self.azure { Some(connect::azure(&common, environment, now).await?.0) } else { None };
         let cluster = if self.kubeconfig.is_some() || needs_cluster {
             let config = connect::cluster_config(&common, environment).await?;
-            let endpoint = Endpoint::of(&config);
+            let endpoint = Endpoint::from_config(&config);
             Some((connect::cluster_of(config, now)?, endpoint))
         } else {
             None
@@ -125,7 +125,7 @@ impl Detect {
         let known = known.transpose()?;
         // Without a kubeconfig, only a pin proves the identity of the API server.
         let address = Some(set.text("clusterEndpoint")).filter(|url| !url.is_empty() && self.ca_pin.is_some());
-        let address = address.map(Endpoint::unknown);
+        let address = address.map(Endpoint::untrusted);
         let inputs = detect::Sources {
             endpoint: cluster.as_ref().map(|(_, endpoint)| endpoint).or(address.as_ref()),
             cluster: cluster.as_ref().map(|(cluster, _)| cluster),

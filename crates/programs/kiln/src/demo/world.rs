@@ -11,10 +11,10 @@ use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
 use kiln_engine::{Context, Stop, Watcher};
-use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, PodInspector, Readiness, Spread, WallClock};
+use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, PodInspector, Readiness, WallClock};
 use kiln_sim_azure::{MachineView, Options, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
-use kiln_sim_kubernetes::kubelet::{Kubelets, furnish};
+use kiln_sim_kubernetes::kubelet::{Kubelets, create_node_agent};
 use kiln_types::{PoolName, SecretText};
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -58,13 +58,13 @@ impl World {
             Arc::new(move || now + SignedDuration::try_from(began.elapsed()).unwrap_or(SignedDuration::MAX));
         let server = Server::new(1, clock.clone()).with_scheduler();
         let client = Client::new(server.service(), "default");
-        furnish(&client).await.map_err(Failure::failed)?;
+        create_node_agent(&client).await.map_err(Failure::failed)?;
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(NAMESPACE.to_owned());
         let namespaces: Api<Namespace> = Api::all(client.clone());
         namespaces.create(&PostParams::default(), &namespace).await.map_err(Failure::failed)?;
         let time = clock.clone();
-        let options = ClusterOptions { spread: Spread::none(), clock: WallClock::new(move || time()) };
+        let options = ClusterOptions { jitter: Jitter::none(), clock: WallClock::new(move || time()) };
         let world = Self {
             azure: Arc::new(azure(&sim)?),
             cluster: Cluster::new(client.clone(), options),

@@ -86,7 +86,7 @@ impl Inputs {
             return Ok(None);
         }
         let config = connection.cluster(environment).await?;
-        let endpoint = Endpoint::of(&config);
+        let endpoint = Endpoint::from_config(&config);
         Ok(Some((cluster_of(config, now)?, endpoint)))
     }
 
@@ -116,7 +116,7 @@ impl Inputs {
         let file = std::fs::read_to_string(&connection.azure_json).ok();
         let name = connection.azure_json.display().to_string();
         let file = file.map(|text| AzureJsonFacts::read(name, &text)).transpose().map_err(Failure::input)?;
-        let unknown = Some(set.text("clusterEndpoint")).filter(|url| !url.is_empty()).map(Endpoint::unknown);
+        let unknown = Some(set.text("clusterEndpoint")).filter(|url| !url.is_empty()).map(Endpoint::untrusted);
         let found = detect::settings(&Detection {
             endpoint: cluster.map(|(_, endpoint)| endpoint).or(unknown.as_ref()),
             cluster: cluster.map(|(cluster, _)| cluster),

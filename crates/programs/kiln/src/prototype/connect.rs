@@ -9,7 +9,7 @@ use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{AzureJson, Cloud, Environment, Login, LoginChoice, LoginError, choose, discover};
 use kiln_azure::wire::{HttpOptions, http_client};
 use kiln_azure::{Azure, AzureOptions};
-use kiln_kubernetes::{Cluster, ClusterOptions, Namespace, Spread, WallClock};
+use kiln_kubernetes::{Cluster, ClusterOptions, Namespace, WallClock};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::common::Common;
@@ -188,7 +188,7 @@ pub(crate) async fn config_of(kubeconfig: Option<&Path>, context: Option<String>
 /// What a cluster takes from this program.
 pub(crate) fn cluster_options(now: &Now) -> ClusterOptions {
     let clock = now.clone();
-    ClusterOptions { spread: Spread::new(spread(now.as_ref()())), clock: WallClock::new(move || clock.as_ref()()) }
+    ClusterOptions { jitter: Jitter::new(spread(now.as_ref()())), clock: WallClock::new(move || clock.as_ref()()) }
 }
 
 /// The cluster that is reached so.

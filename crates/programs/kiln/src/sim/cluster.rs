@@ -73,7 +73,7 @@ impl Cluster {
     pub(crate) async fn run(self, sim: Sim, tls: Tls, stop: watch::Receiver<bool>) {
         let Self { client, clock, embedded, .. } = self;
         if embedded.is_some()
-            && let Err(error) = kubelet::furnish(&client).await
+            && let Err(error) = kubelet::create_node_agent(&client).await
         {
             eprintln!("the daemon set of the cluster could not be made: {error}");
         }

@@ -1,4 +1,4 @@
-//! What a cluster says of itself and of how its nodes are to be: read only, each answer with its call.
+//! Read-only queries about the cluster and its node objects. Each result carries the request that it came from.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,22 +12,19 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::call::PATIENCE;
+use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
-/// Karpenter's objects that say how a node is to be.
+/// Karpenter's objects that configure nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KarpenterKind {
-    /// A pool of nodes.
     NodePool,
-    /// A node that was asked for.
     NodeClaim,
-    /// What Azure's nodes are made like.
     AksNodeClass,
 }
 
 impl KarpenterKind {
-    /// The name of the kind.
+    /// The Kubernetes kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NodePool => "NodePool",
@@ -56,28 +53,28 @@ impl Cluster {
     /// The version of the API server, without its `v`.
     pub async fn server_version(&self) -> Result<Seen<String>, Error> {
         let call = "GET /version".to_owned();
-        let deadline = Instant::now() + PATIENCE;
-        let info = self.persist(&call, deadline, || self.client.apiserver_version()).await?;
+        let deadline = Instant::now() + RETRY_FOR;
+        let info = self.retry(&call, deadline, || self.client.apiserver_version()).await?;
         Ok(Seen { value: info.git_version.trim_start_matches('v').to_owned(), call })
     }
 
-    /// The addresses of a service; none where there is no such service.
+    /// The cluster IPs of a service; empty if the service does not exist.
     pub async fn service_addresses(&self, namespace: &str, name: &str) -> Result<Seen<Vec<String>>, Error> {
         let call = format!("GET /api/v1/namespaces/{namespace}/services/{name}");
         let api: Api<Service> = Api::namespaced(self.client.clone(), namespace);
-        let deadline = Instant::now() + PATIENCE;
-        let service = self.persist(&call, deadline, || api.get_opt(name)).await?;
+        let deadline = Instant::now() + RETRY_FOR;
+        let service = self.retry(&call, deadline, || api.get_opt(name)).await?;
         let spec = service.and_then(|service| service.spec).unwrap_or_default();
         let mut addresses = spec.cluster_ips.unwrap_or_default();
         if addresses.is_empty() {
             addresses.extend(spec.cluster_ip);
         }
-        // A service without an address of its own says so by this word.
+        // A headless service has the address `None`.
         addresses.retain(|address| !address.is_empty() && address != "None");
         Ok(Seen { value: addresses, call })
     }
 
-    /// Names of the daemon sets of a namespace.
+    /// The names of a namespace's `DaemonSets`.
     pub async fn daemon_sets(&self, namespace: &str) -> Result<Seen<Vec<String>>, Error> {
         let call = format!("GET /apis/apps/v1/namespaces/{namespace}/daemonsets");
         let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), namespace);
@@ -85,7 +82,7 @@ impl Cluster {
         Ok(Seen { value, call })
     }
 
-    /// What a `ConfigMap` holds; none where there is no such one.
+    /// The data of a `ConfigMap`; `None` if it does not exist.
     pub async fn config_map(
         &self,
         namespace: &str,
@@ -93,33 +90,33 @@ impl Cluster {
     ) -> Result<Seen<Option<BTreeMap<String, String>>>, Error> {
         let call = format!("GET /api/v1/namespaces/{namespace}/configmaps/{name}");
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        let deadline = Instant::now() + PATIENCE;
-        let map = self.persist(&call, deadline, || api.get_opt(name)).await?;
+        let deadline = Instant::now() + RETRY_FOR;
+        let map = self.retry(&call, deadline, || api.get_opt(name)).await?;
         Ok(Seen { value: map.map(|map| map.data.unwrap_or_default()), call })
     }
 
-    /// Whether a node has this label with this value.
+    /// Whether any node has this label.
     pub async fn has_node_labelled(&self, label: &str, value: &str) -> Result<Seen<bool>, Error> {
         let selector = format!("{label}={value}");
         let call = format!("GET /api/v1/nodes?labelSelector={selector}&limit=1");
         let api: Api<Node> = Api::all(self.client.clone());
         let params = ListParams::default().labels(&selector).limit(1);
-        let deadline = Instant::now() + PATIENCE;
-        let nodes = self.persist(&call, deadline, || api.list_metadata(&params)).await?;
+        let deadline = Instant::now() + RETRY_FOR;
+        let nodes = self.retry(&call, deadline, || api.list_metadata(&params)).await?;
         Ok(Seen { value: !nodes.items.is_empty(), call })
     }
 
-    /// An object of Karpenter's as the server has it, with the defaults that its definition gives; none where there is no such one.
+    /// A Karpenter object with its defaults as the server stores it; `None` if it does not exist.
     pub async fn karpenter(&self, kind: KarpenterKind, name: &str) -> Result<Seen<Option<Value>>, Error> {
         let resource = kind.resource();
         let call = format!("GET /apis/{}/{}/{name}", resource.api_version, resource.plural);
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
-        let deadline = Instant::now() + PATIENCE;
-        let object = self.persist(&call, deadline, || api.get_opt(name)).await?;
+        let deadline = Instant::now() + RETRY_FOR;
+        let object = self.retry(&call, deadline, || api.get_opt(name)).await?;
         let value = object
             .map(serde_json::to_value)
             .transpose()
-            .map_err(|source| Error::BadContent { what: call.clone(), source })?;
+            .map_err(|source| Error::BadContent { action: call.clone(), source })?;
         Ok(Seen { value, call })
     }
 }

@@ -1,4 +1,4 @@
-//! A server to test on: an own namespace, a client, and `kubectl`.
+//! A server under test with its own namespace, a client, and `kubectl`.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -18,35 +18,35 @@ use serde_json::{Value, json};
 use test_deps::{Cache, KubePrograms};
 use tokio::sync::oneshot;
 
-/// What a test stands on.
-pub(crate) struct Ground {
+/// A server under test.
+pub(crate) struct TestServer {
     pub(crate) client: Client,
     pub(crate) namespace: String,
     kubeconfig: PathBuf,
     folder: tempfile::TempDir,
-    /// Ends the embedded server.
+    /// Stops the embedded server.
     _stop: Option<oneshot::Sender<()>>,
 }
 
-/// What a server said.
+/// A response of the server.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Reply {
     pub(crate) code: u16,
     pub(crate) body: Value,
     pub(crate) warnings: Vec<String>,
 }
 
-impl Said {
-    /// The body of an answer that says yes.
+impl Reply {
+    /// The body of a successful response.
     #[track_caller]
     pub(crate) fn ok(self) -> Value {
         assert!((200..300).contains(&self.code), "{}: {:#}", self.code, self.body);
         self.body
     }
 
-    /// Code and reason of a refusal.
+    /// Code and reason of an error response.
     #[track_caller]
-    pub(crate) fn refused(&self) -> (u16, &str) {
+    pub(crate) fn error(&self) -> (u16, &str) {
         assert_eq!(self.body["kind"], "Status", "{:#}", self.body);
         assert_eq!(self.body["status"], "Failure", "{:#}", self.body);
         (self.code, self.body["reason"].as_str().unwrap_or_default())
@@ -61,12 +61,12 @@ pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-#[expect(clippy::disallowed_methods, reason = "a server that real clients talk to has their time")]
+#[expect(clippy::disallowed_methods, reason = "real clients need the real time")]
 fn clock() -> Clock {
     Arc::new(Timestamp::now)
 }
 
-impl Ground {
+impl TestServer {
     pub(crate) async fn embedded() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
@@ -80,10 +80,10 @@ impl Ground {
         tokio::spawn(socket.serve(server, tls.config, token, async {
             let _ = stopped.await;
         }));
-        let ground = Self::at(kubeconfig, "default".to_owned(), folder, Some(stop)).await;
+        let test_server = Self::at(kubeconfig, "default".to_owned(), folder, Some(stop)).await;
         let namespace = "behaviour".to_owned();
-        ground.post("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await.ok();
-        Self { namespace, ..ground }
+        test_server.post("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await.ok();
+        Self { namespace, ..test_server }
     }
 
     pub(crate) async fn real() -> Self {
@@ -105,18 +105,18 @@ impl Ground {
         kiln_tls::install();
         let read = Kubeconfig::read_from(&kubeconfig).unwrap();
         let mut config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.unwrap();
-        // What a server refuses is what is looked at here.
+        // Error responses are tested here, so they are not retried.
         config.default_retry = false;
         let client = Client::try_from(config).unwrap();
         Self { client, namespace, kubeconfig, folder, _stop: stop }
     }
 
-    /// The same server with another token.
-    pub(crate) async fn stranger(&self) -> Client {
+    /// A client with a wrong token.
+    pub(crate) async fn unauthenticated_client(&self) -> Client {
         let mut read = Kubeconfig::read_from(&self.kubeconfig).unwrap();
         for user in &mut read.auth_infos {
             user.auth_info = Some(kube::config::AuthInfo {
-                token: Some("not-the-token-of-anybody".to_owned().into()),
+                token: Some("not-a-valid-token".to_owned().into()),
                 ..Default::default()
             });
         }
@@ -124,7 +124,7 @@ impl Ground {
         Client::try_from(config).unwrap()
     }
 
-    /// A name that no other test has.
+    /// A name that no other test uses.
     pub(crate) fn unique(prefix: &str) -> String {
         control_plane::unique(prefix)
     }
@@ -139,8 +139,8 @@ impl Ground {
         format!("/apis/{group}/v1/namespaces/{}/{rest}", self.namespace)
     }
 
-    /// Sends a request and takes the answer, whatever it is.
-    pub(crate) async fn call(&self, method: &str, path: &str, content_type: &str, body: Option<Value>) -> Said {
+    /// Sends a request and returns the response.
+    pub(crate) async fn call(&self, method: &str, path: &str, content_type: &str, body: Option<Value>) -> Reply {
         let request = Request::builder().method(method).uri(path).header("accept", "application/json");
         let request = match body {
             Some(body) => {
@@ -152,7 +152,7 @@ impl Ground {
         let (parts, body) = response.into_parts();
         let bytes = body.collect_bytes().await.unwrap();
         let warnings = parts.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned());
-        Said {
+        Reply {
             code: parts.status.as_u16(),
             warnings: warnings.collect(),
             body: serde_json::from_slice(&bytes)
@@ -160,32 +160,32 @@ impl Ground {
         }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Said {
+    pub(crate) async fn get(&self, path: &str) -> Reply {
         self.call("GET", path, "", None).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Said {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Reply {
         self.call("POST", path, "application/json", Some(body)).await
     }
 
-    pub(crate) async fn put(&self, path: &str, body: Value) -> Said {
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Reply {
         self.call("PUT", path, "application/json", Some(body)).await
     }
 
-    pub(crate) async fn delete(&self, path: &str, options: Value) -> Said {
+    pub(crate) async fn delete(&self, path: &str, options: Value) -> Reply {
         self.call("DELETE", path, "application/json", Some(options)).await
     }
 
-    pub(crate) async fn patch(&self, path: &str, kind: &str, body: Value) -> Said {
+    pub(crate) async fn patch(&self, path: &str, kind: &str, body: Value) -> Reply {
         self.call("PATCH", path, kind, Some(body)).await
     }
 
-    /// Makes a config map with one value.
+    /// Creates a config map with one value.
     pub(crate) async fn config_map(&self, name: &str, value: &str) -> Value {
         self.post(&self.path("configmaps"), json!({"metadata": {"name": name}, "data": {"value": value}})).await.ok()
     }
 
-    /// Makes a node that says that it is ready.
+    /// Creates a ready node.
     pub(crate) async fn node(&self) -> String {
         let name = Self::unique("node");
         self.post("/api/v1/nodes", json!({"metadata": {"name": name}})).await.ok();
@@ -196,7 +196,7 @@ impl Ground {
         name
     }
 
-    /// Makes a pod, on a node or on none.
+    /// Creates a pod, bound or unbound.
     pub(crate) async fn pod(&self, name: &str, node: Option<&str>, more: Value) -> Value {
         let mut pod = json!({
             "metadata": {"name": name, "labels": {"app": "web"}},
@@ -209,8 +209,8 @@ impl Ground {
         self.post(&self.path("pods"), pod).await.ok()
     }
 
-    /// Says in a kubelet's place that a pod runs and is ready, or not.
-    pub(crate) async fn runs(&self, name: &str, ready: bool) {
+    /// Sets the status of a pod to running, as its kubelet would.
+    pub(crate) async fn set_running(&self, name: &str, ready: bool) {
         let status = json!({"status": {
             "phase": "Running",
             "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}],
@@ -218,25 +218,25 @@ impl Ground {
         self.patch(&self.path(&format!("pods/{name}/status")), STRATEGIC, status).await.ok();
     }
 
-    /// Asks until the answer holds. The real server's controllers take their time.
-    pub(crate) async fn until(&self, path: &str, holds: impl Fn(&Said) -> bool) -> Said {
-        let mut said = self.get(path).await;
+    /// Polls until the response matches. The controllers of the real server need time.
+    pub(crate) async fn until(&self, path: &str, matches: impl Fn(&Reply) -> bool) -> Reply {
+        let mut reply = self.get(path).await;
         for _ in 0..300 {
-            if holds(&said) {
-                return said;
+            if matches(&reply) {
+                return reply;
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
-            said = self.get(path).await;
+            reply = self.get(path).await;
         }
-        panic!("{path} did not become what was expected: {:#}", said.body);
+        panic!("{path} did not reach the expected state: {:#}", reply.body);
     }
 
-    /// Waits until something is gone.
+    /// Waits until an object is gone.
     pub(crate) async fn until_gone(&self, path: &str) {
-        self.until(path, |said| said.code == 404).await;
+        self.until(path, |reply| reply.code == 404).await;
     }
 
-    /// Runs `kubectl` in the test's namespace; what it printed, and whether it was content.
+    /// Runs `kubectl` in the test's namespace; returns success, stdout and stderr.
     pub(crate) async fn kubectl(&self, arguments: &[&str], input: &str) -> (bool, String, String) {
         let programs = KubePrograms::of_user(Cache::of_user().unwrap());
         let program = programs.find("kubectl").unwrap_or_else(|missing| panic!("{missing}"));
@@ -263,7 +263,7 @@ impl Ground {
         .unwrap()
     }
 
-    /// What `kubectl` printed when all was well.
+    /// The output of a successful `kubectl`.
     pub(crate) async fn kubectl_ok(&self, arguments: &[&str]) -> String {
         let (done, stdout, stderr) = self.kubectl(arguments, "").await;
         assert!(done, "kubectl {arguments:?}: {stderr}");

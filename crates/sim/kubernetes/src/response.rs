@@ -1,4 +1,4 @@
-//! Answers: objects, lists, tables and metadata, in the form that was asked for.
+//! Responses: objects, lists, tables and metadata, in the requested representation.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, WARNING};
@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::call::{Call, Form};
-use crate::delete::Deleted;
+use crate::delete::DeleteOutcome;
 use crate::list::List;
-use crate::resource::{Resource, Sort};
+use crate::resource::{ObjectKind, Resource};
 use crate::store::Object;
-use crate::write::Written;
+use crate::write::WriteOutcome;
 use crate::{event, meta, table};
 
-/// An answer with a body of JSON.
+/// A JSON response.
 pub(crate) fn json(code: StatusCode, body: &Value) -> Response<Bytes> {
     bytes(code, body.to_string().into_bytes())
 }
@@ -26,7 +26,7 @@ fn bytes(code: StatusCode, body: Vec<u8>) -> Response<Bytes> {
     response
 }
 
-/// How one request wants objects shown.
+/// The representation that one request asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) resource: &'static Resource,
@@ -40,10 +40,11 @@ impl View {
         Self { resource, form: call.form(), include: table::Include::parse(call.option("includeObject")), now }
     }
 
-    /// One object.
     pub(crate) fn object(&self, object: &Object) -> Value {
         match self.form {
-            Form::Plain if self.resource.sort == Sort::NewEvent => event::to_shown(self.resource, Value::clone(object)),
+            Form::Plain if self.resource.object_kind == ObjectKind::NewEvent => {
+                event::from_stored(self.resource, Value::clone(object))
+            }
             Form::Plain => Value::clone(object),
             Form::Metadata => table::metadata_of(object),
             Form::Table => {
@@ -54,12 +55,12 @@ impl View {
         }
     }
 
-    /// Objects as rows.
+    /// A table with a row per object.
     pub(crate) fn table(&self, objects: &[Object], columns: bool) -> Value {
-        table::table(self.resource.stored().sort, objects, self.include, columns, self.now)
+        table::table(self.resource.stored().object_kind, objects, self.include, columns, self.now)
     }
 
-    pub(crate) fn written(&self, written: &Written) -> Response<Bytes> {
+    pub(crate) fn written(&self, written: &WriteOutcome) -> Response<Bytes> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
         let mut response = json(code, &self.object(&written.object));
         for warning in &written.warnings {
@@ -71,17 +72,17 @@ impl View {
         response
     }
 
-    pub(crate) fn deleted(&self, deleted: &Deleted) -> Response<Bytes> {
+    pub(crate) fn deleted(&self, deleted: &DeleteOutcome) -> Response<Bytes> {
         match deleted {
-            // Pods are shown once more when they go, the others are told of.
-            Deleted::Gone(object) if self.resource.sort != Sort::Pod => json(
+            // A deleted pod is returned once more, other objects are reported by a `Status`.
+            DeleteOutcome::Gone(object) if self.resource.object_kind != ObjectKind::Pod => json(
                 StatusCode::OK,
                 &json!({
                     "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
                     "details": details(self.resource, object),
                 }),
             ),
-            Deleted::Gone(object) | Deleted::Pending(object) => json(StatusCode::OK, &self.object(object)),
+            DeleteOutcome::Gone(object) | DeleteOutcome::Pending(object) => json(StatusCode::OK, &self.object(object)),
         }
     }
 
@@ -114,11 +115,11 @@ impl View {
         bytes(StatusCode::OK, body)
     }
 
-    /// An element of a list says neither kind nor version, except where it is only the metadata of something.
+    /// An item of a list has neither kind nor version, except in a list of metadata.
     fn item(&self, item: &Object, into: &mut Vec<u8>) {
-        let write = "a value is written to memory";
+        let write = "writing to memory succeeds";
         if self.form == Form::Plain
-            && self.resource.sort != Sort::NewEvent
+            && self.resource.object_kind != ObjectKind::NewEvent
             && let Some(fields) = item.as_object()
         {
             into.push(b'{');
@@ -138,7 +139,7 @@ impl View {
     }
 }
 
-/// What a `Status` says of an object.
+/// The `details` of a `Status` about an object.
 fn details(resource: &Resource, object: &Value) -> Value {
     let mut details = json!({"name": meta::name(object), "kind": resource.plural, "uid": meta::uid(object)});
     if !resource.group.is_empty() {
@@ -147,7 +148,7 @@ fn details(resource: &Resource, object: &Value) -> Value {
     details
 }
 
-/// Done, and nothing to show.
+/// A successful `Status` without details.
 pub(crate) fn success(code: StatusCode) -> Response<Bytes> {
     json(
         code,

@@ -1,4 +1,4 @@
-//! How a kubelet carries out what a pod announces.
+//! Carries out the task of a pod.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,12 +7,12 @@ use kiln_sim_azure::MachineView;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::task::{Task, Written};
+use super::task::{Task, TaskResult};
 use super::{KubeletError, Kubelets, failed, typed};
 
 impl Kubelets {
-    /// Does what a pod announces. A refusal is the pod's end; a server that does not answer is tried again.
-    pub(super) async fn carry_out(
+    /// Carries out a task. A rejected task fails the pod; a request that fails is retried.
+    pub(super) async fn execute(
         &self,
         task: Task,
         machine: &MachineView,
@@ -23,19 +23,19 @@ impl Kubelets {
             Task::Impossible(why) => Ok(Err(why)),
             Task::Install(version) => Ok(match &self.disks {
                 Some(disks) => disks.install_first_boot(&machine.vm_id, &version),
-                None => Err("the world gives no way to its disks".to_owned()),
+                None => Err("the disks of the machines are not available".to_owned()),
             }),
             Task::Write(all) => {
                 for one in all {
-                    self.leave(one, namespace).await.map_err(failed(name, "leave a result"))?;
+                    self.write_result(one, namespace).await.map_err(failed(name, "write a result"))?;
                 }
                 Ok(Ok(()))
             }
         }
     }
 
-    /// Writes what a task leaves, over what an earlier one left.
-    async fn leave(&self, one: Written, namespace: &str) -> Result<(), kube::Error> {
+    /// Writes a result object, replacing an earlier one.
+    async fn write_result(&self, one: TaskResult, namespace: &str) -> Result<(), kube::Error> {
         let metadata = json!({"name": one.name, "namespace": namespace});
         if one.secret {
             let data = json!({one.key: STANDARD.encode(&one.text)});
@@ -48,7 +48,7 @@ impl Kubelets {
     }
 }
 
-/// Changes an object, or makes it.
+/// Patches an object, or creates it.
 async fn write<K>(api: &Api<K>, name: &str, object: Value) -> Result<(), kube::Error>
 where
     K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,

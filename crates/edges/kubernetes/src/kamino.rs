@@ -1,4 +1,4 @@
-//! kamino's own jobs: two operators that clone the same pools would undo each other's work.
+//! Jobs of kamino: kamino and kiln on the same pools would undo each other's changes.
 
 use std::fmt;
 
@@ -9,68 +9,67 @@ use kube::api::ListParams;
 
 use crate::{Cluster, Error};
 
-/// What the name of kamino's image holds, wherever it is mirrored to.
+/// Part of the name of kamino's image in every mirror.
 const IMAGE: &str = "vmss-prototype";
 
-/// What kind of object runs kamino.
+/// The kind of an object that runs kamino.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RivalKind {
-    /// It runs now, or is about to.
+pub enum KaminoJobKind {
+    /// Running or pending.
     Job,
-    /// It runs at certain times.
+    /// Scheduled.
     CronJob,
 }
 
 /// An object that runs kamino.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rival {
-    /// What it is.
-    pub kind: RivalKind,
+pub struct KaminoJob {
+    pub kind: KaminoJobKind,
     pub namespace: String,
     pub name: String,
-    /// The image that it runs.
     pub image: String,
 }
 
-impl fmt::Display for Rival {
+impl fmt::Display for KaminoJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            RivalKind::Job => "Job",
-            RivalKind::CronJob => "CronJob",
+            KaminoJobKind::Job => "Job",
+            KaminoJobKind::CronJob => "CronJob",
         };
         write!(f, "{kind} `{}/{}` runs `{}`", self.namespace, self.name, self.image)
     }
 }
 
 impl Cluster {
-    /// Every object of the cluster that runs kamino: its `CronJobs` that are not suspended, and its Jobs that have not ended.
-    pub async fn rivals(&self) -> Result<Vec<Rival>, Error> {
+    /// All objects of the cluster that run kamino: `CronJobs` that are not suspended, and Jobs that have not ended.
+    pub async fn kamino_jobs(&self) -> Result<Vec<KaminoJob>, Error> {
         let every = ListParams::default();
         let crons: Api<CronJob> = Api::all(self.client.clone());
         let jobs: Api<Job> = Api::all(self.client.clone());
-        let known = |listed: Result<Vec<Rival>, Error>| match listed {
-            // A server that does not know the kind runs none of it.
-            Err(error) if error.not_found() => Ok(Vec::new()),
+        let if_served = |listed: Result<Vec<KaminoJob>, Error>| match listed {
+            // The server does not serve the kind, so there are none.
+            Err(error) if error.is_not_found() => Ok(Vec::new()),
             listed => listed,
         };
-        let mut found = known(self.list_all("list CronJobs", &crons, &every, |cron| Ok(of_cron(cron))).await)?;
-        found.extend(known(self.list_all("list Jobs", &jobs, &every, |job| Ok(of_job(job))).await)?);
-        found.sort();
-        Ok(found)
+        let mut kamino_jobs =
+            if_served(self.list_all("list CronJobs", &crons, &every, |cron| Ok(from_cron_job(cron))).await)?;
+        kamino_jobs.extend(if_served(self.list_all("list Jobs", &jobs, &every, |job| Ok(from_job(job))).await)?);
+        kamino_jobs.sort();
+        Ok(kamino_jobs)
     }
 }
 
-fn of_cron(cron: CronJob) -> Option<Rival> {
+fn from_cron_job(cron: CronJob) -> Option<KaminoJob> {
     let spec = cron.spec?;
     if spec.suspend == Some(true) {
         return None;
     }
-    let image = image_of(spec.job_template.spec?.template.spec?)?;
+    let image = kamino_image(spec.job_template.spec?.template.spec?)?;
     let (namespace, name) = (cron.metadata.namespace?, cron.metadata.name?);
-    Some(Rival { kind: RivalKind::CronJob, namespace, name, image })
+    Some(KaminoJob { kind: KaminoJobKind::CronJob, namespace, name, image })
 }
 
-fn of_job(job: Job) -> Option<Rival> {
+fn from_job(job: Job) -> Option<KaminoJob> {
     if job.status.is_some_and(|status| has_ended(&status)) {
         return None;
     }
@@ -78,9 +77,9 @@ fn of_job(job: Job) -> Option<Rival> {
     if spec.suspend == Some(true) {
         return None;
     }
-    let image = image_of(spec.template.spec?)?;
+    let image = kamino_image(spec.template.spec?)?;
     let (namespace, name) = (job.metadata.namespace?, job.metadata.name?);
-    Some(Rival { kind: RivalKind::Job, namespace, name, image })
+    Some(KaminoJob { kind: KaminoJobKind::Job, namespace, name, image })
 }
 
 fn has_ended(status: &JobStatus) -> bool {
@@ -88,7 +87,7 @@ fn has_ended(status: &JobStatus) -> bool {
     status.conditions.iter().flatten().any(|condition| ends(&condition.type_) && condition.status == "True")
 }
 
-fn image_of(pod: PodSpec) -> Option<String> {
+fn kamino_image(pod: PodSpec) -> Option<String> {
     let containers = pod.containers.into_iter().chain(pod.init_containers.unwrap_or_default());
     containers.filter_map(|container| container.image).find(|image| image.contains(IMAGE))
 }
@@ -99,23 +98,23 @@ mod tests {
 
     use super::*;
 
-    fn job(image: &str, status: &Value, suspend: bool) -> Option<Rival> {
+    fn job(image: &str, status: &Value, suspend: bool) -> Option<KaminoJob> {
         let pod = json!({"containers": [{"name": "c", "image": image}]});
         let job = json!({"metadata": {"namespace": "n", "name": "j"}, "spec": {"suspend": suspend, "template": {"spec": pod}}, "status": status});
-        of_job(serde_json::from_value(job).unwrap())
+        from_job(serde_json::from_value(job).unwrap())
     }
 
-    fn cron(image: &str, suspend: &Value) -> Option<Rival> {
+    fn cron(image: &str, suspend: &Value) -> Option<KaminoJob> {
         let pod = json!({"containers": [{"name": "other", "image": "x"}, {"name": "c", "image": image}]});
         let template = json!({"spec": {"template": {"spec": pod}}});
         let cron = json!({"metadata": {"namespace": "n", "name": "j"}, "spec": {"schedule": "42 0 * * *", "suspend": suspend, "jobTemplate": template}});
-        of_cron(serde_json::from_value(cron).unwrap())
+        from_cron_job(serde_json::from_value(cron).unwrap())
     }
 
     const KAMINO: &str = "ghcr.io/jackfrancis/kamino/vmss-prototype:v0.0.12";
 
     #[test]
-    fn kamino_is_told_by_its_image_wherever_it_is_mirrored_to() {
+    fn kamino_is_recognized_by_its_image_in_any_registry() {
         let found = job(KAMINO, &json!({}), false).unwrap();
         assert_eq!(found.to_string(), format!("Job `n/j` runs `{KAMINO}`"));
         assert!(job("mirror.internal/tools/vmss-prototype@sha256:0", &json!({"active": 1}), false).is_some());
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_or_is_suspended_is_no_rival() {
+    fn ended_and_suspended_jobs_are_ignored() {
         let ended = |kind: &str, status: &str| json!({"conditions": [{"type": kind, "status": status}]});
         assert_eq!(job(KAMINO, &ended("Complete", "True"), false), None);
         assert_eq!(job(KAMINO, &ended("Failed", "True"), false), None);

@@ -1,26 +1,22 @@
-//! Who gets in, and what a client learns first.
+//! Authentication and discovery.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::ground::Ground;
+use crate::test_server::TestServer;
 
-crate::both!(
-    a_stranger_is_not_let_in,
-    a_client_learns_of_groups_resources_and_subresources,
-    the_version_can_be_asked_for,
-);
+crate::both!(wrong_token_is_unauthorized, discovery_lists_groups_resources_and_subresources, version_is_served,);
 
-async fn a_stranger_is_not_let_in(g: Ground) {
-    let nodes: Api<Node> = Api::all(g.stranger().await);
+async fn wrong_token_is_unauthorized(g: TestServer) {
+    let nodes: Api<Node> = Api::all(g.unauthenticated_client().await);
     let error = nodes.list(&ListParams::default()).await.unwrap_err();
     let kube::Error::Api(status) = error else { panic!("{error}") };
     assert_eq!((status.code, status.reason.as_str(), status.message.as_str()), (401, "Unauthorized", "Unauthorized"));
 }
 
-async fn a_client_learns_of_groups_resources_and_subresources(g: Ground) {
+async fn discovery_lists_groups_resources_and_subresources(g: TestServer) {
     let groups = g.get("/apis").await.ok();
     for wanted in ["apps", "policy", "coordination.k8s.io", "events.k8s.io"] {
         let found = groups["groups"].as_array().unwrap().iter().find(|group| group["name"] == wanted).unwrap();
@@ -46,7 +42,7 @@ async fn a_client_learns_of_groups_resources_and_subresources(g: Ground) {
     assert!(patch["parameters"].as_array().unwrap().iter().any(|one| one["name"] == "fieldValidation"));
 }
 
-async fn the_version_can_be_asked_for(g: Ground) {
+async fn version_is_served(g: TestServer) {
     let version = g.client.apiserver_version().await.unwrap();
     assert_eq!(version.major, "1");
     assert!(version.minor.trim_end_matches('+').parse::<u32>().unwrap() >= 33, "{version:?}");

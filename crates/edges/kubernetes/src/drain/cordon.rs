@@ -1,17 +1,17 @@
-//! Cordon and drain as one: a node that is not drained is given back as it was.
+//! Cordon and drain in one call: a node whose drain fails is released.
 
 use super::driver::{DrainOptions, Drained};
-use super::failure::DrainError;
+use super::error::DrainError;
 use super::progress::Progress;
 use crate::Cluster;
 use crate::name::{NodeName, Owner};
-use crate::node::HoldWhat;
+use crate::node::HoldScope;
 
 impl Cluster {
-    /// Cordons a node for an owner and drains it. When it succeeds the node stays held, for what it was drained for. When it fails or
-    /// `cancel` ends first, the cordon is given back as it was before the call: also when it was the owner's own already.
+    /// Cordons a node for an owner and drains it. On success the node stays held, for the work that it was drained for. If the drain fails
+    /// or `cancel` completes first, the cordon is restored to its state before the call: a cordon that the owner already held stays.
     ///
-    /// A caller that drops this future leaves the record of the hold on the node, by which [`Cluster::release`] gives it back later.
+    /// A caller that drops this future leaves the hold on the node; [`Cluster::release`] restores it later.
     pub async fn cordon_and_drain(
         &self,
         node: &NodeName,
@@ -22,15 +22,15 @@ impl Cluster {
     ) -> Result<Drained, DrainError> {
         let before = self.node(node).await?.hold()?;
         let held_before = before.is_some_and(|hold| hold.owner == *owner && hold.was_cordoned.is_some());
-        // Not called off half-way: a write that is on its way could land after the release.
-        self.hold(node, owner, HoldWhat::CORDON).await?;
+        // Not cancellable: a write in flight could arrive after the release.
+        self.hold(node, owner, HoldScope::CORDON).await?;
         let outcome = tokio::select! {
             biased;
             () = cancel => Err(DrainError::Cancelled { node: node.clone() }),
             outcome = self.drain(node, options, progress) => outcome,
         };
         match outcome {
-            Err(drain) if !held_before => match self.release(node, owner, HoldWhat::CORDON).await {
+            Err(drain) if !held_before => match self.release(node, owner, HoldScope::CORDON).await {
                 Ok(()) => Err(drain),
                 Err(release) => Err(DrainError::StillHeld { drain: Box::new(drain), release }),
             },

@@ -1,4 +1,4 @@
-//! What is refused, and with which words.
+//! Rejected values and their messages.
 
 use chart_tests::Helm;
 use serde_json::{Value, json};
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use crate::sets::{self, Values};
 
 #[track_caller]
-fn refused(helm: &Helm, values: &Values, words: &[&str]) {
+fn assert_rejected(helm: &Helm, values: &Values, expected: &[&str]) {
     let message = helm.render(values).map(|rendered| rendered.text).unwrap_err().0;
-    for word in words {
-        assert!(message.contains(word), "{values:?} is refused without `{word}`: {message}");
+    for part in expected {
+        assert!(message.contains(part), "`{part}` is missing for {values:?}: {message}");
     }
 }
 
 #[test]
-fn unknown_and_wrong_values_are_refused_by_name() {
+fn unknown_and_invalid_values_are_rejected_by_name() {
     let helm = Helm::new();
     let cases: [(&'static str, Value, &[&str]); 16] = [
         ("kamino.targetNodes", json!("n"), &["/kamino", "'targetNodes' not allowed"]),
@@ -34,17 +34,17 @@ fn unknown_and_wrong_values_are_refused_by_name() {
         ("azure.subscription", json!("mine"), &["/azure/subscription"]),
         ("azure.azureJson.hostPath", json!("azure.json"), &["/azure/azureJson/hostPath"]),
     ];
-    for (path, value, words) in cases {
-        refused(&helm, &vec![(path, value)], words);
+    for (path, value, expected) in cases {
+        assert_rejected(&helm, &vec![(path, value)], expected);
     }
 }
 
 #[test]
-fn what_belongs_together_must_be_there_together() {
+fn dependent_values_are_required_together() {
     let helm = Helm::new();
     let without = |values: Values, path: &str| values.into_iter().filter(|(one, _)| *one != path).collect::<Vec<_>>();
     for path in ["kamino.auto.lastPatchAnnotation", "kamino.auto.pendingRebootAnnotation"] {
-        refused(&helm, &without(sets::auto(), path), &[path, "is needed with kamino.targetVMSS"]);
+        assert_rejected(&helm, &without(sets::auto(), path), &[path, "is required with kamino.targetVMSS"]);
     }
     let identity = [
         "azure.resourceGroup",
@@ -53,16 +53,24 @@ fn what_belongs_together_must_be_there_together() {
         "azure.workloadIdentity.tenantId",
     ];
     for path in identity {
-        refused(&helm, &without(sets::identity(), path), &[path, "is needed with azure.credential=workloadIdentity"]);
+        assert_rejected(
+            &helm,
+            &without(sets::identity(), path),
+            &[path, "is required with azure.credential=workloadIdentity"],
+        );
     }
-    refused(&helm, &vec![("kamino.container.pullByHash", json!(true))], &["kamino.container.imageHash is needed"]);
-    refused(&helm, &vec![("serviceAccount.create", json!(false))], &["serviceAccount.name is needed"]);
+    assert_rejected(
+        &helm,
+        &vec![("kamino.container.pullByHash", json!(true))],
+        &["kamino.container.imageHash is required"],
+    );
+    assert_rejected(&helm, &vec![("serviceAccount.create", json!(false))], &["serviceAccount.name is required"]);
     let both = vec![("caBundle.configMap", json!("a")), ("caBundle.secret", json!("b"))];
-    refused(&helm, &both, &["caBundle.configMap and caBundle.secret are both set"]);
+    assert_rejected(&helm, &both, &["caBundle.configMap and caBundle.secret are both set"]);
 }
 
 #[test]
-fn a_server_that_is_too_old_is_refused() {
-    let refusal = Helm::new().template(&["--kube-version", "1.20.0"]).map(|rendered| rendered.text).unwrap_err();
-    assert!(refusal.0.contains("1.21.0"), "{}", refusal.0);
+fn unsupported_server_version_is_rejected() {
+    let error = Helm::new().template(&["--kube-version", "1.20.0"]).map(|rendered| rendered.text).unwrap_err();
+    assert!(error.0.contains("1.21.0"), "{}", error.0);
 }

@@ -1,4 +1,4 @@
-//! A canary's node is cordoned before anything can be scheduled onto it.
+//! The node of a canary is cordoned before any pod can be scheduled onto it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn names() -> (NodeName, Owner) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_cordoned_as_soon_as_it_registers() {
+async fn node_is_cordoned_as_soon_as_it_registers() {
     let fake = Fake::new();
     let (name, owner) = names();
     let server = fake.clone();
@@ -20,18 +20,18 @@ async fn a_node_is_cordoned_as_soon_as_it_registers() {
         tokio::time::sleep(Duration::from_secs(90)).await;
         server.put("nodes", json!({"metadata": {"name": "canary"}, "spec": {}}));
     });
-    fake.fault("GET", [Fault::Reset, Fault::Silence]);
-    let seen = fake.cluster().cordon_at_birth(&name, &owner, Duration::from_mins(5)).await.unwrap();
+    fake.fault("GET", [Fault::Reset, Fault::Hang]);
+    let seen = fake.cluster().cordon_on_registration(&name, &owner, Duration::from_mins(5)).await.unwrap();
     assert!(seen.cordoned && seen.hold().unwrap().unwrap().owner == owner);
-    let patched = &fake.asked("PATCH")[0];
+    let patched = &fake.requests("PATCH")[0];
     assert!(patched.at < Duration::from_secs(92), "{:?}", patched.at);
     joins.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_never_registers_is_said_to_have_not() {
+async fn node_that_never_registers_is_reported() {
     let (name, owner) = names();
-    let error = Fake::new().cluster().cordon_at_birth(&name, &owner, Duration::from_mins(5)).await.unwrap_err();
+    let error = Fake::new().cluster().cordon_on_registration(&name, &owner, Duration::from_mins(5)).await.unwrap_err();
     assert!(matches!(error, Error::NotReady { .. }), "{error:?}");
     assert_eq!(error.to_string(), "node `canary` is not ready after 300 s: it has not registered");
 }

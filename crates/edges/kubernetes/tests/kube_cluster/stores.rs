@@ -1,4 +1,4 @@
-//! What the operation needs of a cluster around drain, lease and journal, on a real server.
+//! Recipes, version records, kamino's jobs, forced deletion and task pods on a real API server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,9 @@ use std::time::Duration;
 use control_plane::unique;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
-use kiln_kubernetes::{FactsStore, Inspector, Kept, Manager, OriginalRecipe, OriginalStore, PodInspector, RivalKind};
+use kiln_kubernetes::{
+    Inspector, KaminoJobKind, Manager, OriginalRecipe, OriginalStore, PodInspector, SaveOutcome, VersionRecords,
+};
 use kiln_types::{Extension, ImageSource, SavedExtension, SecretText};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -14,22 +16,22 @@ use serde_json::{Value, json};
 
 use crate::common::pod;
 use crate::kubelet::LogKubelet;
-use crate::real::{Fate, LONG, Real, quiet};
+use crate::real::{LONG, PodState, RealCluster, bare_plane};
 
-async fn real() -> Real {
-    Real::of(quiet()).await
+async fn real() -> RealCluster {
+    RealCluster::connect(bare_plane()).await
 }
 
-async fn place(real: &Real, kind: &str) -> String {
+async fn new_namespace(real: &RealCluster, kind: &str) -> String {
     let namespace = unique(kind);
     real.namespace(&namespace).await;
     namespace
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_server_takes_the_pods_of_tasks_and_nothing_of_them_is_left() {
+async fn real_server_accepts_task_pods_and_nothing_remains() {
     let real = real().await;
-    let namespace = place(&real, "task").await;
+    let namespace = new_namespace(&real, "task").await;
     let node = real.cluster.node(&real.simulated_node(&unique("inside")).await).await.unwrap();
     let inspector = PodInspector::new(&real.cluster, &namespace.parse().unwrap(), "example.invalid/kilnd").within(LONG);
     let kubelet = real.play_tasks(&namespace);
@@ -43,17 +45,18 @@ async fn a_real_server_takes_the_pods_of_tasks_and_nothing_of_them_is_left() {
     let pods = real.pods(&namespace).list(&ListParams::default()).await.unwrap().items;
     let maps: Api<ConfigMap> = Api::namespaced(real.client.clone(), &namespace);
     let secrets: Api<Secret> = Api::namespaced(real.client.clone(), &namespace);
-    let kept = |names: Vec<Option<String>>| names.into_iter().flatten().filter(|n| n.starts_with("kiln-")).count();
+    let count_ours =
+        |names: Vec<Option<String>>| names.into_iter().flatten().filter(|n| n.starts_with("kiln-")).count();
     let maps = maps.list(&ListParams::default()).await.unwrap().items.into_iter().map(|o| o.metadata.name).collect();
     let secrets =
         secrets.list(&ListParams::default()).await.unwrap().items.into_iter().map(|o| o.metadata.name).collect();
-    assert_eq!((pods.len(), kept(maps), kept(secrets)), (0, 0, 0));
+    assert_eq!((pods.len(), count_ours(maps), count_ours(secrets)), (0, 0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_server_lets_nobody_change_the_original_recipe() {
+async fn original_recipe_is_immutable_on_a_real_server() {
     let real = real().await;
-    let namespace = place(&real, "original").await;
+    let namespace = new_namespace(&real, "original").await;
     let store = OriginalStore::new(&real.cluster, &namespace.parse().unwrap(), &"Pool_1".parse().unwrap());
     let extension = SavedExtension {
         extension: Extension { name: "cse".to_owned(), ..Extension::default() },
@@ -65,9 +68,9 @@ async fn a_real_server_lets_nobody_change_the_original_recipe() {
         custom_data: Some(SecretText::new("#cloud-config\n".repeat(4000))),
         saved_by: "run-1".parse().unwrap(),
     };
-    assert_eq!(store.save(&recipe).await.unwrap(), Kept::Saved);
+    assert_eq!(store.save(&recipe).await.unwrap(), SaveOutcome::Saved);
     let later = OriginalRecipe { custom_data: None, saved_by: "run-2".parse().unwrap(), ..recipe.clone() };
-    assert_eq!(store.save(&later).await.unwrap(), Kept::WasThere);
+    assert_eq!(store.save(&later).await.unwrap(), SaveOutcome::AlreadySaved);
     assert_eq!(store.load().await.unwrap(), Some(recipe));
     let secrets: Api<Secret> = Api::namespaced(real.client.clone(), &namespace);
     let name = secrets.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
@@ -77,22 +80,22 @@ async fn a_real_server_lets_nobody_change_the_original_recipe() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn facts_of_versions_are_found_by_pool_on_a_real_server() {
+async fn version_records_are_found_by_pool_on_a_real_server() {
     let real = real().await;
-    let namespace = place(&real, "facts").await;
-    let store = |pool: &str| -> FactsStore<BTreeMap<String, String>> {
-        FactsStore::new(&real.cluster, &namespace.parse().unwrap(), &pool.parse().unwrap())
+    let namespace = new_namespace(&real, "records").await;
+    let store = |pool: &str| -> VersionRecords<BTreeMap<String, String>> {
+        VersionRecords::new(&real.cluster, &namespace.parse().unwrap(), &pool.parse().unwrap())
     };
     let packages = |count: usize| (0..count).map(|n| (format!("package-{n}"), "1:2.3-4ubuntu5".to_owned())).collect();
     for (pool, version, count) in [("a_b", "2026.11.15", 2000), ("a-b", "2026.11.15", 1), ("A_B", "2026.11.05", 3)] {
         store(pool).put(&version.parse().unwrap(), &packages(count)).await.unwrap();
     }
     let listed = store("a_b").list().await.unwrap();
-    let counts: Vec<_> = listed.iter().map(|(version, facts)| (version.as_str(), facts.len())).collect();
-    assert_eq!(counts, [("2026.11.05", 3), ("2026.11.15", 2000)], "clouds tell pools apart without case");
-    // As large as we let them be.
-    let most = BTreeMap::from([("x".to_owned(), "y".repeat(900 * 1024 - 100))]);
-    store("a_b").put(&"2026.11.15".parse().unwrap(), &most).await.unwrap();
+    let counts: Vec<_> = listed.iter().map(|(version, packages)| (version.as_str(), packages.len())).collect();
+    assert_eq!(counts, [("2026.11.05", 3), ("2026.11.15", 2000)], "pool names are compared case-insensitively");
+    // The largest size that we allow.
+    let largest = BTreeMap::from([("x".to_owned(), "y".repeat(900 * 1024 - 100))]);
+    store("a_b").put(&"2026.11.15".parse().unwrap(), &largest).await.unwrap();
     store("a_b").delete(&"2026.11.15".parse().unwrap()).await.unwrap();
     assert_eq!(store("a_b").list().await.unwrap().len(), 1);
     assert_eq!(store("a-b").get(&"2026.11.15".parse().unwrap()).await.unwrap(), Some(packages(1)));
@@ -104,9 +107,9 @@ fn job_spec(image: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kamino_at_work_is_found_in_any_namespace() {
+async fn kamino_is_found_in_any_namespace() {
     let real = real().await;
-    let namespace = place(&real, "kamino").await;
+    let namespace = new_namespace(&real, "kamino").await;
     let image = "ghcr.io/jackfrancis/kamino/vmss-prototype:v0.0.12";
     for (name, image, suspend) in [("auto", image, false), ("paused", image, true), ("other", "busybox", false)] {
         real.create(json!({
@@ -117,13 +120,13 @@ async fn kamino_at_work_is_found_in_any_namespace() {
     }
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": namespace, "name": "now"}, "spec": job_spec(image)});
     real.create(job).await;
-    let found = real.cluster.rivals().await.unwrap();
-    let here: Vec<_> = found.iter().filter(|r| r.namespace == namespace).map(|r| (r.kind, r.name.as_str())).collect();
-    assert_eq!(here, [(RivalKind::Job, "now"), (RivalKind::CronJob, "auto")]);
+    let found = real.cluster.kamino_jobs().await.unwrap();
+    let names: Vec<_> = found.iter().filter(|r| r.namespace == namespace).map(|r| (r.kind, r.name.as_str())).collect();
+    assert_eq!(names, [(KaminoJobKind::Job, "now"), (KaminoJobKind::CronJob, "auto")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_nodes_are_listed_with_who_manages_them() {
+async fn all_nodes_are_listed_with_their_manager() {
     let real = real().await;
     let (ours, aks) = (unique("ours"), unique("aks"));
     real.node(&ours).await;
@@ -137,27 +140,27 @@ async fn all_nodes_are_listed_with_who_manages_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_budget_kept_on_a_real_server_is_forced_out_by_uid() {
+async fn forced_deletion_removes_a_pod_with_an_exhausted_budget_by_uid() {
     let real = real().await;
-    let namespace = place(&real, "force").await;
+    let namespace = new_namespace(&real, "force").await;
     let node = real.node(&unique("forced")).await;
-    real.pod(pod("replicated", &namespace, "kept", node.as_str()), "Running").await;
-    real.budget_of_none(&namespace, "none", "kept").await;
+    real.pod(pod("replicated", &namespace, "blocked", node.as_str()), "Running").await;
+    real.exhausted_budget(&namespace, "none", "blocked").await;
     let options = DrainOptions::new(Flags::default(), Duration::from_secs(2));
     let error = real.cluster.drain(&node, &options, &mut |_| {}).await.unwrap_err();
-    let DrainError::Left { pods, .. } = error else { panic!("{error}") };
+    let DrainError::Remaining { pods, .. } = error else { panic!("{error}") };
     let gone = real.cluster.force_out(&node, &pods, LONG, &mut |_| {}).await.unwrap();
-    assert_eq!((gone.len(), real.fate(&namespace, "kept").await), (1, Fate::Gone));
-    // A pod of the same name that came since.
-    real.pod(pod("replicated", &namespace, "kept", node.as_str()), "Running").await;
+    assert_eq!((gone.len(), real.pod_state(&namespace, "blocked").await), (1, PodState::Gone));
+    // A new pod of the same name.
+    real.pod(pod("replicated", &namespace, "blocked", node.as_str()), "Running").await;
     assert_eq!(real.cluster.force_out(&node, &pods, LONG, &mut |_| {}).await.unwrap(), []);
-    assert_eq!(real.fate(&namespace, "kept").await, Fate::Untouched);
+    assert_eq!(real.pod_state(&namespace, "blocked").await, PodState::Untouched);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_server_fetches_what_a_pod_found_from_the_kubelet_of_its_node() {
+async fn real_server_fetches_findings_from_the_kubelet_of_the_node() {
     let real = real().await;
-    let namespace = place(&real, "logged").await;
+    let namespace = new_namespace(&real, "logged").await;
     let name = real.node(&unique("plain")).await;
     let kubelet = LogKubelet::start(&real, &name, &namespace).await;
     let node = real.cluster.node(&name).await.unwrap();
@@ -170,9 +173,9 @@ async fn a_real_server_fetches_what_a_pod_found_from_the_kubelet_of_its_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_of_tasks_are_taken_where_privileged_ones_are_and_a_stricter_namespace_says_why_not() {
+async fn task_pods_need_a_privileged_namespace_and_others_name_the_reason() {
     let real = real().await;
-    for (level, taken) in [("privileged", true), ("baseline", false), ("restricted", false)] {
+    for (level, allowed) in [("privileged", true), ("baseline", false), ("restricted", false)] {
         let namespace = unique(level);
         let labels = json!({"pod-security.kubernetes.io/enforce": level});
         let metadata = json!({"name": namespace, "labels": labels});
@@ -187,9 +190,9 @@ async fn pods_of_tasks_are_taken_where_privileged_ones_are_and_a_stricter_namesp
             inspector.install_first_boot(&node, &"run-1".parse().unwrap()).await,
         ] {
             match result {
-                Ok(()) => assert!(taken, "{level}"),
+                Ok(()) => assert!(allowed, "{level}"),
                 Err(error) => {
-                    assert!(!taken, "{level}: {error}");
+                    assert!(!allowed, "{level}: {error}");
                     assert!(error.to_string().contains("hostPath"), "{error}");
                 }
             }
