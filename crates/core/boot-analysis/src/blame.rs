@@ -18,7 +18,8 @@ pub struct Blamed {
 
 /// The units that took time, the longest first.
 pub fn blamed(boot: &Boot) -> Result<Vec<Blamed>, NotFinished> {
-    crate::time::finished(boot)?;
+    let boot = crate::time::as_analyzed(boot);
+    crate::time::finished(&boot)?;
     let mut all: Vec<(Usec, usize, &UnitName)> = boot
         .units
         .iter()

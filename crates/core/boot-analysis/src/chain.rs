@@ -15,8 +15,13 @@ const LONGEST: usize = 32 << 20;
 
 /// The chain of one unit: of those that it waited for the last, of those that this one waited for the last, and so on. Others that came within
 /// `fuzz` of the last are shown too.
-pub fn chain<'a>(boot: &'a Boot, unit: &'a str, fuzz: Usec) -> Result<String, NotFinished> {
+pub fn chain(boot: &Boot, unit: &str, fuzz: Usec) -> Result<String, NotFinished> {
+    let boot = &*crate::time::as_analyzed(boot);
     let finish = crate::time::finished(boot)?;
+    // Without a started unit systemd-analyze has no times to look up, and prints not even its header.
+    if !boot.units.values().any(Unit::is_started) {
+        return Ok(String::new());
+    }
     let id = boot.id(unit);
     let mut text = HEADER.to_owned();
     if let Some(root) = boot.started(id) {
@@ -69,8 +74,9 @@ impl<'a> Printer<'a> {
         let mut all: Vec<(&str, &Unit)> = unit
             .after
             .iter()
-            .filter_map(|name| self.boot.started(name.as_str()).map(|unit| (name.as_str(), unit)))
-            .filter(|(_, unit)| active(unit) > Usec::ZERO && active(unit) <= self.finish)
+            // systemd-analyze looks up times by a unit's primary name, so it skips an alias in After=.
+            .filter_map(|name| self.boot.units.get(name).map(|unit| (name.as_str(), unit)))
+            .filter(|(_, unit)| unit.is_started() && active(unit) > Usec::ZERO && active(unit) <= self.finish)
             .collect();
         // Ties stay in the order of After=.
         all.sort_by_key(|(_, unit)| std::cmp::Reverse(active(unit)));

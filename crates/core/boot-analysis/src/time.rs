@@ -1,5 +1,6 @@
 //! How long the phases of a boot took.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -47,6 +48,25 @@ const CONTAINERS: [&str; 12] = [
 
 fn is_container(manager: &Manager) -> bool {
     manager.virtualization.as_deref().is_some_and(|kind| CONTAINERS.contains(&kind))
+}
+
+/// The boot with the times that `systemd-analyze` works with.
+///
+/// In a container it subtracts the start of PID 1 from every time. A unit that started in the same microsecond as PID 1 then has the time
+/// zero, which stands for "never", and is left out of every list.
+pub(crate) fn as_analyzed(boot: &Boot) -> Cow<'_, Boot> {
+    if !is_container(&boot.manager) {
+        return Cow::Borrowed(boot);
+    }
+    let start = boot.userspace();
+    let mut boot = boot.clone();
+    let times = boot.units.values_mut().flat_map(|unit| {
+        [&mut unit.activating, &mut unit.activated, &mut unit.deactivating, &mut unit.deactivated]
+    });
+    for time in times.chain([&mut boot.manager.finish, &mut boot.manager.userspace]).flatten() {
+        *time = *time - start;
+    }
+    Cow::Owned(boot)
 }
 
 /// How long each phase of a boot took; what the machine does not have, or did not record, is none.
