@@ -244,7 +244,7 @@ pub(crate) fn run(command: &BootCommand) -> Result<(), Failure> {
             answer::either(output.output, &problems, |problems| show::problems(problems))?;
             match problems.len() {
                 0 => Ok(()),
-                count => Err(Failure::failed(format_args!("{count} findings in {} unit files", units.selected.len()))),
+                count => Err(Failure::failed(format_args!("findings in unit files: {count}"))),
             }
         }
         Verb::Plot { out, target, source } => {

@@ -1,4 +1,4 @@
-//! What the user gives and cannot be used: one clear error with the place, exit 2, nothing half started.
+//! Invalid input of `kiln sim serve`: one error with its position, exit code 2, and no files left behind.
 
 use std::fs;
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use testkit::Finished;
 
 use crate::{contents, folder, kiln, text};
 
-/// Runs `kiln sim serve`, which must refuse with these words.
+/// Runs `kiln sim serve`, which must fail with an error that contains these words.
 #[track_caller]
 fn refused(arguments: &[&str], words: &[&str]) -> Finished {
     let finished = kiln().run(&[&["sim", "serve"], arguments].concat());
@@ -21,14 +21,14 @@ fn refused(arguments: &[&str], words: &[&str]) -> Finished {
     finished
 }
 
-fn written(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
+fn write(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
     let path = folder.join(name);
     fs::write(&path, text).expect("written");
     path
 }
 
 #[test]
-fn a_bad_world_is_named_with_its_place_and_no_folder_is_made() {
+fn an_invalid_world_is_reported_with_its_position_and_no_folder_is_created() {
     let folder = folder();
     let state = folder.path().join("state");
     for (name, body, words) in [
@@ -42,7 +42,7 @@ fn a_bad_world_is_named_with_its_place_and_no_folder_is_made() {
             &["refused.yaml", "Microsoft.Nothing/nowhere/x"],
         ),
     ] {
-        let world = written(folder.path(), name, body);
+        let world = write(folder.path(), name, body);
         refused(&["--world", text(&world), "--state", text(&state)], words);
         assert!(!state.exists(), "{name} left a folder");
     }
@@ -51,17 +51,17 @@ fn a_bad_world_is_named_with_its_place_and_no_folder_is_made() {
 }
 
 #[test]
-fn bad_faults_are_named_with_their_place() {
+fn an_invalid_fault_plan_is_reported_with_its_position() {
     let folder = folder();
-    let unknown = written(folder.path(), "faults.yaml", "faults:\n- kind: exploded\n");
+    let unknown = write(folder.path(), "faults.yaml", "faults:\n- kind: exploded\n");
     refused(&["--faults", text(&unknown)], &["error: --faults ", "faults.yaml", "exploded"]);
-    let chance = written(folder.path(), "chance.yaml", "faults: [{kind: preempted, probability: 3}]\n");
+    let chance = write(folder.path(), "chance.yaml", "faults: [{kind: preempted, probability: 3}]\n");
     refused(&["--faults", text(&chance)], &["chance.yaml", "faults[0].probability", "3"]);
     refused(&["--faults", text(&folder.path().join("missing.yaml"))], &["missing.yaml"]);
 }
 
 #[test]
-fn a_port_in_use_is_named_and_no_folder_is_made() {
+fn a_port_in_use_is_reported_and_no_folder_is_created() {
     let folder = folder();
     let state = folder.path().join("state");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -73,7 +73,7 @@ fn a_port_in_use_is_named_and_no_folder_is_made() {
 }
 
 #[test]
-fn an_option_that_cannot_be_is_named() {
+fn invalid_options_are_reported() {
     for (arguments, words) in [
         (["--speed", "fast"], ["--speed", "`fast` is neither `instant` nor a factor"]),
         (["--speed", "0"], ["--speed", "`0`"]),
@@ -88,16 +88,16 @@ fn an_option_that_cannot_be_is_named() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_is_named() {
+fn an_unusable_state_folder_is_reported() {
     let folder = folder();
-    let file = written(folder.path(), "file", "");
+    let file = write(folder.path(), "file", "");
     refused(&["--state", text(&file.join("state"))], &[text(&file), "Not a directory"]);
     refused(&["--state", text(&file)], &[text(&file)]);
     assert_eq!(contents(folder.path()), [(file, Vec::new())]);
 }
 
 #[test]
-fn a_damaged_state_folder_is_named_by_file_and_left_as_it_is() {
+fn a_damaged_state_folder_is_reported_by_file_and_not_changed() {
     let folder = folder();
     let state = folder.path().join("state");
     drop(kiln().sim(&["--state", text(&state)]));
@@ -112,7 +112,7 @@ fn a_damaged_state_folder_is_named_by_file_and_left_as_it_is() {
         let good = fs::read(&path).expect(file);
         fs::write(&path, damage).expect(file);
         let before = contents(&state);
-        // A new name makes a new certificate, for which the CA's key is needed.
+        // A new name needs a new certificate, which needs the key of the CA.
         refused(&["--state", text(&state), "--name", "other.internal"], words);
         assert!(contents(&state) == before, "{file}: the folder was changed");
         fs::write(&path, good).expect(file);

@@ -1,4 +1,4 @@
-//! A served world: its ready line, its sockets, its end.
+//! `kiln sim serve`: ready line, sockets and shutdown.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use crate::{folder, kiln, text};
 const SUBSCRIPTIONS: &str = "/subscriptions?api-version=2022-12-01";
 
 #[test]
-fn the_ready_line_has_all_keys_and_is_the_first_thing_said() {
+fn the_ready_line_is_printed_first_and_has_all_keys() {
     let sim = kiln().sim(&[]);
     let keys: Vec<&str> = sim.ready().as_object().expect("an object").keys().map(String::as_str).collect();
     let expected = [
@@ -48,7 +48,7 @@ async fn a_client_that_trusts_the_ca_logs_in_over_http_2_and_http_1() {
 }
 
 #[tokio::test]
-async fn the_certificate_is_good_for_the_address_too_and_only_with_the_ca() {
+async fn the_certificate_is_valid_for_the_address_and_only_with_the_ca() {
     let sim = kiln().sim(&[]);
     let url = format!("{}/metadata/endpoints?api-version=2022-09-01", sim.key("arm").replace("localhost", "127.0.0.1"));
     let trusting = trusting(&sim).build().expect("a client");
@@ -59,7 +59,7 @@ async fn the_certificate_is_good_for_the_address_too_and_only_with_the_ca() {
 }
 
 #[test]
-fn a_machine_is_told_by_the_address_that_it_calls_from() {
+fn the_metadata_service_identifies_a_machine_by_its_address() {
     apart(async {
         let folder = folder();
         let world = folder.path().join("world.yaml");
@@ -76,7 +76,7 @@ fn a_machine_is_told_by_the_address_that_it_calls_from() {
 }
 
 #[test]
-fn the_wire_server_answers_on_its_own_address() {
+fn the_wire_server_has_a_separate_address() {
     apart(async {
         let sim = kiln().sim(&[]);
         let got = wire_server(&sim, "/vm/k8s-agentpool1-26100436-vmss000000/?comp=versions").await;
@@ -85,14 +85,14 @@ fn the_wire_server_answers_on_its_own_address() {
 }
 
 #[tokio::test]
-async fn a_reset_after_processing_breaks_the_connection_and_the_work_is_done() {
+async fn a_reset_after_processing_closes_the_connection_after_the_change() {
     let folder = folder();
     let faults = folder.path().join("faults.yaml");
     std::fs::write(&faults, "faults: [{kind: reset-after-processing, method: PUT, type: resourceGroups}]\n")
         .expect("written");
     let sim = kiln().sim(&["--faults", text(&faults), "--speed", "instant"]);
     let path = format!("/subscriptions/{}/resourcegroups/made?api-version=2022-09-01", sim.key("subscriptionId"));
-    // HTTP/1: a client of HTTP/2 may send its request again by itself.
+    // HTTP/1, because an HTTP/2 client can repeat the request.
     let operator = Operator::with(&sim, trusting(&sim).http1_only(), sim.key("arm")).await;
     let error = operator
         .send(Method::PUT, &path, r#"{"location": "westus2"}"#.to_owned())
@@ -104,7 +104,7 @@ async fn a_reset_after_processing_breaks_the_connection_and_the_work_is_done() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_too_large_is_refused() {
+async fn a_request_that_is_too_large_is_rejected() {
     let sim = kiln().sim(&["--speed", "instant"]);
     let operator = Operator::log_in(&sim).await;
     let path = format!("/subscriptions/{}/resourcegroups/large?api-version=2022-09-01", sim.key("subscriptionId"));
@@ -114,7 +114,7 @@ async fn a_request_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn sigterm_ends_it_with_0_and_leaves_nothing_behind() {
+fn sigterm_ends_the_server_with_0_and_leaves_no_files() {
     let mut sim = kiln().sim(&["--log-requests"]);
     let certificates = Path::new(sim.key("caFile")).parent().expect("a folder").to_owned();
     assert!(certificates.exists());
@@ -124,11 +124,11 @@ fn sigterm_ends_it_with_0_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_request_under_way_is_answered_when_the_end_comes() {
-    testkit::private().inside(is_answered_when_the_end_comes);
+fn a_request_in_progress_is_answered_during_shutdown() {
+    testkit::private().inside(request_is_answered_during_shutdown);
 }
 
-fn is_answered_when_the_end_comes() {
+fn request_is_answered_during_shutdown() {
     let mut sim = kiln().sim(&["--speed", "instant"]);
     let address = sim.key("wireServer").trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(&address).expect("a connection");
@@ -139,12 +139,12 @@ fn is_answered_when_the_end_comes() {
         body.len()
     );
     stream.write_all(head.as_bytes()).expect("sent");
-    // The server says that it waits for the body: from here on the request is under way.
+    // The server waits for the body, so the request is in progress.
     let mut seen = [0; 25];
     stream.read_exact(&mut seen).expect("an interim answer");
     assert_eq!(&seen, b"HTTP/1.1 100 Continue\r\n\r\n");
     let ended = std::thread::spawn(move || (sim.terminate().expect("it ends by itself"), sim));
-    // New callers are refused once the signal has been heard.
+    // New connections are refused after the signal.
     while TcpStream::connect(&address).is_ok() {
         std::thread::yield_now();
     }
@@ -157,7 +157,7 @@ fn is_answered_when_the_end_comes() {
 }
 
 #[test]
-fn an_address_that_others_can_reach_has_to_be_meant() {
+fn a_remote_address_needs_allow_remote() {
     let refused = kiln().run(&["sim", "serve", "--listen", "0.0.0.0:0"]);
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused}");
     assert!(refused.stderr.contains("--allow-remote"), "{refused}");
@@ -166,7 +166,7 @@ fn an_address_that_others_can_reach_has_to_be_meant() {
 }
 
 #[tokio::test]
-async fn requests_are_logged_on_demand_and_without_secrets() {
+async fn requests_are_logged_on_request_without_secrets() {
     let sim = kiln().sim(&["--log-requests", "--speed", "instant"]);
     let operator = Operator::log_in(&sim).await;
     operator.get(SUBSCRIPTIONS).await;
