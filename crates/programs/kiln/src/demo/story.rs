@@ -34,7 +34,7 @@ pub(super) async fn play(now: Timestamp, pace: Pace) -> Result<Outcome, Failure>
 
     eprintln!("Add a node from the old recipe:");
     let before = grow(&world, pace).await?;
-    eprintln!("{:>9}   until the node was Ready\n", duration(before.seconds));
+    eprintln!("{:>9}   until the node is Ready\n", duration(before.seconds));
 
     eprintln!("Create an image from {} (* marks steps during which the run holds the donor):", donor.computer_name);
     let (report, narrator) = run(&world, DONOR, pace).await?;
@@ -44,11 +44,11 @@ pub(super) async fn play(now: Timestamp, pace: Pace) -> Result<Outcome, Failure>
     let steps = narrator.steps();
     let away = steps.iter().skip_while(|step| step.name != "power-off").take_while(|step| step.name != "unprotect");
     let donor_away: f64 = away.map(|step| step.seconds).sum();
-    eprintln!("{:>9}   was the donor unavailable\n", duration(donor_away));
+    eprintln!("{:>9}   donor unavailable in total\n", duration(donor_away));
 
     eprintln!("Add a node from the image:");
     let after = grow(&world, pace).await?;
-    eprintln!("{:>9}   until the node was Ready\n", duration(after.seconds));
+    eprintln!("{:>9}   until the node is Ready\n", duration(after.seconds));
 
     let rejected = reject_bad_version(&world, pace).await?;
     Ok(Outcome {

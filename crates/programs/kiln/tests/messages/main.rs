@@ -92,6 +92,20 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// Texts that are followed by a random value or a time.
+const RANDOM: [&str; 5] = ["/.kiln-", "Trace ID: ", "orrelation ID: ", "orrelation id ", "Timestamp: "];
+
+fn without_random(text: &str, prefix: &str) -> String {
+    let is_random = |c: char| c.is_ascii_alphanumeric() || "-:".contains(c);
+    let mut parts = text.split(prefix);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| {
+        let rest = part.trim_start_matches(is_random);
+        let rest = if prefix == "Timestamp: " { rest.trim_start().trim_start_matches(is_random) } else { rest };
+        format!("{all}{prefix}RANDOM{rest}")
+    })
+}
+
 /// Runs the commands of a transcript and returns the new transcript.
 fn replay(transcript: &str, folder: &Path, environment: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
@@ -106,6 +120,7 @@ fn replay(transcript: &str, folder: &Path, environment: &BTreeMap<String, String
         let finished = run(folder, &environment, &words[1..]);
         let code = finished.code.map_or("none".to_owned(), |code| code.to_string());
         let output = format!("{}{}", finished.stdout, finished.stderr).replace(&folder.display().to_string(), "TMP");
+        let output = RANDOM.iter().fold(output, |output, prefix| without_random(&output, prefix));
         text.push_str(&format!("$ {line}\n[exit code {code}]\n{}\n", trimmed(&output)));
     }
     text
