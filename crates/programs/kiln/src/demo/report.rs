@@ -21,7 +21,7 @@ pub(super) fn text(outcome: &Outcome) -> String {
         after.stale_packages.to_string(),
     ]);
     boots.add_row(["images to pull".to_owned(), before.images_to_pull.to_string(), after.images_to_pull.to_string()]);
-    boots.add_row(["kernel".to_owned(), before.kernel.clone(), after.kernel.clone()]);
+    boots.add_row(["kernel version".to_owned(), before.kernel.clone(), after.kernel.clone()]);
     let mut nodes = Table::new();
     nodes.load_style(presets::NOTHING).set_header(["NODE", "IMAGE", "KERNEL", "STATE"]);
     for node in &outcome.nodes {

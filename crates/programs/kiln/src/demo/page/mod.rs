@@ -58,7 +58,7 @@ fn side_by_side(page: &mut String, before: &Boot, after: &Boot) {
         let _ = writeln!(page, "<tr><td>{what}</td><td>{}</td><td>{}</td></tr>", escape(before), escape(after));
     };
     row("time until Ready", &duration(before.seconds), &duration(after.seconds));
-    row("kernel", &before.kernel, &after.kernel);
+    row("kernel version", &before.kernel, &after.kernel);
     row("outdated packages", &before.stale_packages.to_string(), &after.stale_packages.to_string());
     row("container images to pull", &before.images_to_pull.to_string(), &after.images_to_pull.to_string());
     page.push_str("</table>\n");
