@@ -32,7 +32,7 @@ const FINAL_TARGETS: [&str; 2] = ["multi-user.target", "graphical.target"];
 pub struct Finding {
     pub kind: FindingKind,
     pub unit: UnitName,
-    /// Units that ran in parallel and took nearly as long. The time is saved only if they become faster too.
+    /// Slow units that ran in parallel. The time is saved only if they become faster too.
     pub parallel: Vec<UnitName>,
     /// How much earlier the explained unit would have started. For its own run time, how much earlier it would have been active.
     pub saves: Usec,

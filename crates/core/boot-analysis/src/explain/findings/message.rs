@@ -39,8 +39,7 @@ pub(super) fn slow(hop: &Hop, took: Usec, saves: Usec, parallel: Vec<UnitName>) 
     if !parallel.is_empty() {
         let names: Vec<&str> = parallel.iter().map(UnitName::as_str).collect();
         let names = names.join(", ");
-        let _ =
-            write!(message, "; {names} ran in parallel and took nearly as long, so all of them have to become faster");
+        let _ = write!(message, "; {names} ran in parallel, so all of them have to become faster to save this time");
     }
     Finding { kind, unit: name.clone(), parallel, saves, message, advice }
 }
