@@ -6,6 +6,7 @@
 mod access;
 mod canary;
 mod error;
+pub mod error_chain;
 mod factory;
 pub mod hash;
 mod image;

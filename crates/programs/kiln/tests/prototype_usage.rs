@@ -1,4 +1,4 @@
-//! What `kiln prototype` refuses to begin with: exit code 2 and a sentence.
+//! Invalid options of `kiln prototype` end with exit code 2 and a message.
 
 use testkit::Kiln;
 
@@ -10,8 +10,8 @@ const AUTO: [&str; 5] =
     ["auto-update", "--pending-reboot-annotation", "a/pending", "--last-patch-annotation", "a/patched"];
 
 #[test]
-fn options_that_make_no_sense_are_refused_with_what_would() {
-    for (arguments, said) in [
+fn invalid_options_are_rejected_with_the_expected_form() {
+    for (arguments, expected) in [
         (&["update"][..], "--target-node"),
         (&["update", "--target-node", "Node_1"], "node name"),
         (&["update", "--target-node", "n", "--max-history", "1"], "at least 2"),
@@ -35,13 +35,13 @@ fn options_that_make_no_sense_are_refused_with_what_would() {
     ] {
         let finished = kiln().run(&[&["prototype"], arguments].concat());
         assert_eq!(finished.code, Some(2), "{finished}");
-        assert!(finished.stderr.contains(said), "{said}: {finished}");
+        assert!(finished.stderr.contains(expected), "{expected}: {finished}");
     }
 }
 
 #[test]
-fn kaminos_way_of_writing_options_is_understood() {
-    // It stops at what is not known, which comes after all of these were read.
+fn options_are_accepted_in_the_form_of_kamino() {
+    // The missing subscription is reported only after all options were parsed.
     for arguments in [
         &["--log-level", "CRITICAL", "--log-timestamps", "--log-prefix", "x", "status"][..],
         &["status", "--log-level", "debug"],
@@ -71,7 +71,7 @@ fn kaminos_way_of_writing_options_is_understood() {
 }
 
 #[test]
-fn every_command_shows_examples() {
+fn every_prototype_command_has_examples() {
     for verb in
         ["status", "check-access", "plan", "update", "auto-update", "rollback", "refresh", "history", "diff", "resume"]
     {

@@ -1,4 +1,5 @@
-//! The story: a node joins the slow way, another becomes the image, a node joins from it; then a bad one is caught.
+//! The course of the demo: a node joins from the old recipe, another node becomes the image, a node joins from the image, and a bad image is
+//! rejected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,47 +10,47 @@ use kiln_sim_azure::{ContentsSpec, Defect, MachineView};
 use kiln_types::Factory;
 use tokio::time::sleep;
 
-use super::outcome::{Boot, Caught, Node, Outcome};
+use super::narrator::{Narrator, Pace};
+use super::outcome::{Boot, Node, Outcome, Rejected};
 use super::report::duration;
-use super::teller::{Pace, Teller};
 use super::world::World;
 use crate::failure::Failure;
 
-/// The node that was patched: it becomes the image.
+/// The patched node that becomes the image.
 const DONOR: u32 = 0;
 
-/// The node whose clones will not work: a patch that only a fresh boot shows.
+/// The node with a defect that only shows when a clone boots.
 const BAD_DONOR: u32 = 4;
 
-pub(super) async fn tell(now: Timestamp, pace: Pace) -> Result<Outcome, Failure> {
+pub(super) async fn play(now: Timestamp, pace: Pace) -> Result<Outcome, Failure> {
     let world = World::start(evening(now)).await?;
     let machines = world.machines();
     let (donor, stale) = (&machines[0], &machines[1]);
-    eprintln!("{} nodes in pool {}.", machines.len(), world.pool);
+    eprintln!("Pool {} has {} nodes.", world.pool, machines.len());
     eprintln!(
-        "Their recipe is stale: kernel {}, where {} has {} and every patch.\n",
+        "Its recipe is outdated (kernel {}), but {} was patched (kernel {}).\n",
         stale.contents.kernel, donor.computer_name, donor.contents.kernel
     );
 
-    eprintln!("A new node by the old recipe:");
+    eprintln!("Add a node from the old recipe:");
     let before = grow(&world, pace).await?;
-    eprintln!("{:>9}   until it was Ready\n", duration(before.seconds));
+    eprintln!("{:>9}   until the node is Ready\n", duration(before.seconds));
 
-    eprintln!("{} becomes the image (* while it is held):", donor.computer_name);
-    let (report, teller) = run(&world, DONOR, pace).await?;
+    eprintln!("Create an image from {} (* marks steps during which the run holds the donor):", donor.computer_name);
+    let (report, narrator) = run(&world, DONOR, pace).await?;
     let Ending::Completed { version } = &report.ending else {
         return Err(Failure::failed(format_args!("the run did not complete: {}", report.ending)));
     };
-    let steps = teller.steps();
+    let steps = narrator.steps();
     let away = steps.iter().skip_while(|step| step.name != "power-off").take_while(|step| step.name != "unprotect");
     let donor_away: f64 = away.map(|step| step.seconds).sum();
-    eprintln!("{:>9}   was the donor away\n", duration(donor_away));
+    eprintln!("{:>9}   donor unavailable in total\n", duration(donor_away));
 
-    eprintln!("A new node from the image:");
+    eprintln!("Add a node from the image:");
     let after = grow(&world, pace).await?;
-    eprintln!("{:>9}   until it was Ready\n", duration(after.seconds));
+    eprintln!("{:>9}   until the node is Ready\n", duration(after.seconds));
 
-    let caught = bad_version(&world, pace).await?;
+    let rejected = reject_bad_version(&world, pace).await?;
     Ok(Outcome {
         pool: world.pool.to_string(),
         donor: donor.computer_name.clone(),
@@ -59,21 +60,23 @@ pub(super) async fn tell(now: Timestamp, pace: Pace) -> Result<Outcome, Failure>
         steps,
         donor_away,
         nodes: nodes(&world).await?,
-        caught: Some(caught),
+        rejected: Some(rejected),
     })
 }
 
-async fn run(world: &World, donor: u32, pace: Pace) -> Result<(Report, Arc<Teller>), Failure> {
-    let teller = Arc::new(Teller::new(pace, world.quiet.clone()));
-    let context = world.context(teller.clone())?;
+async fn run(world: &World, donor: u32, pace: Pace) -> Result<(Report, Arc<Narrator>), Failure> {
+    let narrator = Arc::new(Narrator::new(pace, world.quiet.clone()));
+    let context = world.context(narrator.clone())?;
     let request = Request { node: world.node(donor)?, wish: Wish::default() };
     let report = update(&context, &request).await.map_err(Failure::failed)?;
-    teller.pass("done");
-    Ok((report, teller))
+    narrator.pass("done");
+    Ok((report, narrator))
 }
 
-/// After midnight: a node whose clones do not come up is offered, and its canary tells.
-async fn bad_version(world: &World, pace: Pace) -> Result<Caught, Failure> {
+/// Runs the operation on a node whose clones do not start. Its canary fails and the version is rejected.
+///
+/// It waits for midnight first, because there is one version per day.
+async fn reject_bad_version(world: &World, pace: Pace) -> Result<Rejected, Failure> {
     while since_midnight(world.now()) > SignedDuration::from_hours(12) {
         sleep(Duration::from_secs(20)).await;
     }
@@ -84,56 +87,58 @@ async fn bad_version(world: &World, pace: Pace) -> Result<Caught, Failure> {
         ..ContentsSpec::default()
     };
     world.sim.alter_machine(machine.as_str(), &defect).map_err(Failure::failed)?;
-    eprintln!(
-        "After midnight, {machine} is offered. It runs well, and a patch on it keeps every fresh boot from working:"
-    );
-    // Told faster: it is the same run until the canary.
+    eprintln!("The next day: create an image from {machine}. It works, but it has a patch that breaks every new boot:");
+    // Three times as fast: up to the canary, the run is the same as before.
     let faster = match pace {
         Pace::Times(times) => Pace::Times(times * 3.0),
         Pace::Instant => Pace::Instant,
     };
     let (report, _) = run(world, BAD_DONOR, faster).await?;
     let Ending::Condemned { version, reason } = &report.ending else {
-        return Err(Failure::failed(format_args!("the bad version was not caught: {}", report.ending)));
+        return Err(Failure::failed(format_args!("the bad version was not rejected: {}", report.ending)));
     };
     let context = world.context(Arc::new(kiln_engine::Silent))?;
     let pool = std::slice::from_ref(&world.pool);
     let status = kiln_engine::status(&context, pool, None).await.map_err(Failure::failed)?;
     let current = status.pools.iter().flat_map(|pool| &pool.status.versions).find(|version| version.current);
-    let gets = current.map(|version| version.number.to_string()).unwrap_or_default();
-    eprintln!("            caught by its canary: {reason}\n            new nodes still get {gets}");
-    Ok(Caught { version: version.to_string(), donor: machine.to_string(), reason: reason.clone(), new_nodes_get: gets })
+    let current = current.map(|version| version.number.to_string()).unwrap_or_default();
+    eprintln!("            {version} was rejected: {reason}\n            new nodes are still created from {current}");
+    Ok(Rejected {
+        version: version.to_string(),
+        donor: machine.to_string(),
+        reason: reason.clone(),
+        current_version: current,
+    })
 }
 
-/// Two hours before midnight: a run lasts for two and some minutes, so the next one makes the next day's version.
+/// 22:00 UTC of the same day. A run takes a little more than two hours, so the next run creates the next day's version.
 fn evening(now: Timestamp) -> Timestamp {
     now - since_midnight(now) + SignedDuration::from_hours(22)
 }
 
 fn since_midnight(now: Timestamp) -> SignedDuration {
-    // A day is a day of UTC.
     SignedDuration::from_secs(now.as_second().rem_euclid(86_400))
 }
 
-/// Adds a node and watches how it comes up.
+/// Adds a node and records its boot.
 async fn grow(world: &World, pace: Pace) -> Result<Boot, Failure> {
     let context = world.context(Arc::new(kiln_engine::Silent))?;
     let known: Vec<String> = world.machines().into_iter().map(|machine| machine.id).collect();
     let pool = context.factory.describe_pool(&world.pool).await.map_err(Failure::failed)?;
-    let teller = Teller::new(pace, world.quiet.clone());
-    let asked = world.now();
+    let narrator = Narrator::new(pace, world.quiet.clone());
+    let requested = world.now();
     context.factory.add_instances(&pool, 1).await.map_err(Failure::failed)?;
     world.until_ready().await?;
     let ready = world.now();
-    teller.pass("a new node boots");
+    narrator.pass("a new node boots");
     let machine = world.machines().into_iter().find(|machine| !known.contains(&machine.id));
-    let machine = machine.ok_or_else(|| Failure::failed("the new node is gone"))?;
-    Ok(boot(&machine, asked, ready))
+    let machine = machine.ok_or_else(|| Failure::failed("the new node disappeared"))?;
+    Ok(boot(&machine, requested, ready))
 }
 
-fn boot(machine: &MachineView, asked: Timestamp, ready: Timestamp) -> Boot {
+fn boot(machine: &MachineView, requested: Timestamp, ready: Timestamp) -> Boot {
     let mut stages = Vec::new();
-    let mut from = asked;
+    let mut from = requested;
     let mut until = |name: &str, end: Timestamp| {
         let seconds = end.duration_since(from).as_secs_f64();
         from = end;
@@ -141,16 +146,16 @@ fn boot(machine: &MachineView, asked: Timestamp, ready: Timestamp) -> Boot {
     };
     let (mut packages, mut images) = (0, 0);
     if let Some(boot) = &machine.boot {
-        until("machine", boot.started);
+        until("allocation", boot.started);
         for (name, end) in &boot.stages {
             until(name, *end);
         }
         (packages, images) = (boot.packages_behind, boot.images_to_pull);
     }
-    until("joins", ready);
+    until("join", ready);
     Boot {
         node: machine.computer_name.clone(),
-        seconds: ready.duration_since(asked).as_secs_f64(),
+        seconds: ready.duration_since(requested).as_secs_f64(),
         stages,
         kernel: machine.contents.kernel.clone(),
         stale_packages: packages,
@@ -159,18 +164,18 @@ fn boot(machine: &MachineView, asked: Timestamp, ready: Timestamp) -> Boot {
 }
 
 async fn nodes(world: &World) -> Result<Vec<Node>, Failure> {
-    let seen = world.cluster.nodes_of(&world.pool).await.map_err(Failure::failed)?;
+    let registered = world.cluster.nodes_of(&world.pool).await.map_err(Failure::failed)?;
     let nodes = world.machines().into_iter().map(|machine| {
-        let ready = seen.iter().any(|node| {
+        let is_ready = registered.iter().any(|node| {
             node.name.as_str() == machine.computer_name && node.readiness == kiln_kubernetes::Readiness::Ready
         });
         let image = machine.image.as_deref().unwrap_or_default();
         Node {
             name: machine.computer_name.clone(),
-            // The version of a gallery image; a marketplace image by its words.
+            // A gallery image has a version; a marketplace image is shown in full.
             image: image.rsplit_once("/versions/").map_or(image, |(_, version)| version).to_owned(),
             kernel: machine.contents.kernel.clone(),
-            state: if ready { "Ready" } else { "not Ready" }.to_owned(),
+            state: if is_ready { "Ready" } else { "not Ready" }.to_owned(),
         }
     });
     Ok(nodes.collect())

@@ -1,4 +1,4 @@
-//! An Azure, a cluster and the kubelets between them, in this process and on a clock of its own: no socket, no file.
+//! A simulated Azure, cluster and kubelets in this process, on a simulated clock. It opens no sockets and writes no files.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,16 +25,16 @@ use crate::failure::Failure;
 const ENDPOINT: &str = "https://azure.localhost";
 const NAMESPACE: &str = "kiln-system";
 
-/// How often kubelets look at their machines and pods.
+/// Interval of the simulated kubelets.
 const TURN: Duration = Duration::from_secs(1);
 
-/// And while an image is made, when nothing happens on any node: often enough for their leases.
+/// Interval while an image is created and nothing happens on any node. Short enough to renew the node leases.
 const QUIET_TURN: Duration = Duration::from_secs(20);
 
-/// Nodes that are not there by then have a reason.
-const PATIENCE: u32 = 3_600;
+/// Turns to wait for nodes to become Ready.
+const MAX_TURNS: u32 = 3_600;
 
-/// The demo's world.
+/// The simulated systems of the demo.
 pub(super) struct World {
     pub(super) sim: Sim,
     pub(super) cluster: Cluster,
@@ -42,12 +42,12 @@ pub(super) struct World {
     azure: Arc<Azure>,
     clock: kiln_engine::Clock,
     runs: Arc<AtomicU32>,
-    /// Nothing happens on any node.
+    /// Set while nothing happens on any node.
     pub(super) quiet: Arc<AtomicBool>,
 }
 
 impl World {
-    /// A pool of ten nodes whose recipe is stale, all Ready.
+    /// Starts a pool of ten Ready nodes whose recipe is outdated.
     pub(super) async fn start(now: Timestamp) -> Result<Self, Failure> {
         let spec = WorldSpec::default();
         let pool: PoolName = spec.pools[0].name.parse().map_err(Failure::failed)?;
@@ -87,7 +87,7 @@ impl World {
         Ok(world)
     }
 
-    /// What an operation works with.
+    /// The context in which an operation runs.
     pub(super) fn context(&self, watcher: Arc<dyn Watcher>) -> Result<Context<Azure>, Failure> {
         let namespace = NAMESPACE.parse().map_err(Failure::failed)?;
         let runs = self.runs.clone();
@@ -100,7 +100,7 @@ impl World {
             clock: self.clock.clone(),
             ids: Arc::new(move || {
                 let number = runs.fetch_add(1, Ordering::Relaxed);
-                format!("demo{number}").parse().expect("letters and digits are a run")
+                format!("demo{number}").parse().expect("a valid run id")
             }),
             own_node: None,
             who: "demo".to_owned(),
@@ -109,19 +109,19 @@ impl World {
         })
     }
 
-    /// The world's time.
+    /// The simulated time.
     pub(super) fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    /// The node of an instance, by its number.
+    /// The node name of an instance.
     pub(super) fn node(&self, number: u32) -> Result<NodeName, Failure> {
         let id = number.to_string().parse().map_err(Failure::failed)?;
         let name = kiln_prototype::node_name::node_of(&self.pool, &id).map_err(Failure::failed)?;
         name.parse().map_err(Failure::failed)
     }
 
-    /// The machines of the pool, the newest last.
+    /// The machines of the pool, oldest first.
     pub(super) fn machines(&self) -> Vec<MachineView> {
         let of_pool = format!("/{}/", self.pool).to_ascii_lowercase();
         let mut all = self.sim.machines();
@@ -132,21 +132,21 @@ impl World {
 
     /// Waits until every machine of the pool is a Ready node.
     pub(super) async fn until_ready(&self) -> Result<(), Failure> {
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_TURNS {
             let nodes = self.cluster.nodes_of(&self.pool).await.map_err(Failure::failed)?;
             if nodes.len() == self.machines().len() && nodes.iter().all(|node| node.readiness == Readiness::Ready) {
                 return Ok(());
             }
             sleep(TURN).await;
         }
-        Err(Failure::failed("not all nodes of the demo's pool became Ready"))
+        Err(Failure::failed("not all nodes of the pool became Ready"))
     }
 }
 
 fn azure(sim: &Sim) -> Result<Azure, Failure> {
     let spec = sim.spec();
     let cloud = Cloud::custom("embedded", ENDPOINT, ENDPOINT, ENDPOINT).map_err(Failure::failed)?;
-    let first = spec.clients.first().ok_or_else(|| Failure::failed("the world has no client"))?;
+    let first = spec.clients.first().ok_or_else(|| Failure::failed("the simulated Azure has no client"))?;
     let identity = Identity::ServicePrincipal(ServicePrincipal {
         tenant: spec.tenant_id.clone(),
         client_id: first.client_id.clone(),

@@ -1,4 +1,4 @@
-//! The way back from a unit: who was ready last before it, who before that one, and so on to PID 1.
+//! The chain from a unit back to PID 1: at each step, the unit that was ready last.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use crate::model::{Boot, Released, Unit, UnitName};
 use crate::order::waited_for;
 use crate::span::Usec;
 
-pub(super) fn back<'a>(boot: &'a Boot, id: &'a str, unit: &'a Unit) -> Vec<Hop> {
+pub(super) fn trace<'a>(boot: &'a Boot, id: &'a str, unit: &'a Unit) -> Vec<Hop> {
     let userspace = boot.userspace();
     let (mut name, mut unit) = (id, unit);
     let mut hops: Vec<Hop> = Vec::new();
-    let mut seen: BTreeSet<&str> = BTreeSet::from([id]);
+    let mut visited: BTreeSet<&str> = BTreeSet::from([id]);
     loop {
         let began = unit.began().unwrap_or_default().max(userspace);
-        // The last that became ready. Of several at once the one that began last: it was the one that kept the rest waiting.
+        // Of several units that were ready at the same time, take the last to start: the others were waiting for it too.
         let last = waited_for(boot, unit)
-            .filter(|waited| !seen.contains(waited.name))
+            .filter(|waited| !visited.contains(waited.name))
             .max_by_key(|waited| (waited.ready, waited.unit.began(), std::cmp::Reverse(waited.unit.index)));
         let ready = last.map_or(boot.first(), |waited| waited.ready);
         let ready = ready.clamp(userspace, began);
@@ -31,7 +31,7 @@ pub(super) fn back<'a>(boot: &'a Boot, id: &'a str, unit: &'a Unit) -> Vec<Hop> 
             hops.extend(boot.loaded().map(|_| manager(ready - userspace)));
             return hops;
         };
-        seen.insert(last.name);
+        visited.insert(last.name);
         (name, unit) = (last.name, last.unit);
     }
 }
@@ -46,7 +46,7 @@ fn wait(boot: &Boot, name: &str, unit: &Unit, waited: Usec, is_first: bool) -> W
     }
     let began = unit.began().unwrap_or_default();
     let is_device = UnitName::from(name).kind() == "device";
-    // Without PID 1's own mark it cannot be told how much of it was the device.
+    // If it is unknown when PID 1 had loaded the units, part of the wait can be PID 1's.
     if is_device && !(is_first && boot.loaded().is_none()) {
         return Wait::Device;
     }
@@ -57,18 +57,18 @@ fn wait(boot: &Boot, name: &str, unit: &Unit, waited: Usec, is_first: bool) -> W
     if let Some(trigger) = trigger {
         return Wait::Trigger(trigger.clone());
     }
-    // A job that waits for another is in the queue until then: after the boot nothing of this unit was in it.
+    // A job that waits for another unit stays in the queue, and the boot ends when the queue is empty. So this unit had no job then.
     if boot.manager.finish.is_some_and(|finish| finish > Usec::ZERO && began > finish) {
         return Wait::AfterBoot;
     }
-    match lacking(boot, name, unit, is_first) {
+    match missing_fact(boot, name, unit, is_first) {
         Some(fact) => Wait::NotRecorded(fact),
         None => Wait::Unknown,
     }
 }
 
-/// The fact without which nothing can be said of a wait.
-fn lacking(boot: &Boot, name: &str, unit: &Unit, is_first: bool) -> Option<Fact> {
+/// The missing fact without which the cause of a wait cannot be determined.
+fn missing_fact(boot: &Boot, name: &str, unit: &Unit, is_first: bool) -> Option<Fact> {
     if unit.activating.is_none() {
         return Some(Fact::Start(name.into()));
     }
@@ -79,10 +79,10 @@ fn lacking(boot: &Boot, name: &str, unit: &Unit, is_first: bool) -> Option<Fact>
     if let Some(open) = open {
         return Some(Fact::End(open.name.into()));
     }
-    // systemd forgets a unit that ended and that nobody holds, and keeps one that does not exist as long as somebody names it.
+    // systemd unloads a unit that ended and is not referenced. It keeps a unit that does not exist (`not-found`) while another one names it.
     let lost: Vec<UnitName> = unit.after.iter().filter(|name| boot.unit(name.as_str()).is_none()).cloned().collect();
     if !lost.is_empty() {
-        return Some(Fact::Fates(lost));
+        return Some(Fact::MissingUnits(lost));
     }
     (is_first && boot.loaded().is_none()).then_some(Fact::UnitsLoaded)
 }

@@ -1,4 +1,4 @@
-//! Tells a run while it happens, at a pace that people can follow, and keeps what it told.
+//! Prints the progress of a run at a readable speed, and records the steps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,63 +11,63 @@ use kiln_prototype::journal::Event;
 use kiln_prototype::step::{Held, Step};
 use tokio::time::Instant;
 
-use super::outcome::StepTold;
+use super::outcome::StepTime;
 use super::report::duration;
 
-/// World seconds per second while an image is made and copied: nothing else happens in that hour and three quarters.
-const HOURS: f64 = 900.0;
+/// Simulated seconds per second while an image is created and replicated, which takes 1 h 45 min.
+const PUBLISH_RATE: f64 = 900.0;
 
-/// World seconds per second otherwise.
-const MINUTES: f64 = 45.0;
+/// Simulated seconds per second at all other times.
+const RATE: f64 = 45.0;
 
-/// A step that took less is not worth a line.
-const WORTH_A_LINE: f64 = 0.5;
+/// Shorter steps are not printed.
+const MIN_SECONDS: f64 = 0.5;
 
-/// How fast the story is told.
+/// Playback speed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Pace {
-    /// So many times as fast as it was thought.
+    /// A multiple of the normal speed.
     Times(f64),
-    /// Without waiting.
+    /// Without delays.
     Instant,
 }
 
-/// Tells a run.
-pub(super) struct Teller {
+/// Receives the events of a run and prints them.
+pub(super) struct Narrator {
     pace: Pace,
-    /// Set while an image is made: nothing happens on any node then.
+    /// Set while an image is created, when nothing happens on any node.
     quiet: Arc<AtomicBool>,
     state: Mutex<State>,
 }
 
 struct State {
     bar: ProgressBar,
-    /// Until when the world's time has been told.
-    told: Instant,
-    /// The step at hand, and when it began.
+    /// Simulated time up to which the user has seen the run.
+    shown: Instant,
+    /// The current step and its start.
     step: Option<(Step, Instant)>,
     held: Vec<Held>,
-    steps: Vec<StepTold>,
+    steps: Vec<StepTime>,
 }
 
-impl Teller {
+impl Narrator {
     pub(super) fn new(pace: Pace, quiet: Arc<AtomicBool>) -> Self {
-        // Drawn on a terminal only; indicatif keeps still otherwise.
+        // indicatif draws on a terminal only.
         let bar = ProgressBar::new(100).with_style(style(false));
-        let state = State { bar, told: Instant::now(), step: None, held: Vec::new(), steps: Vec::new() };
+        let state = State { bar, shown: Instant::now(), step: None, held: Vec::new(), steps: Vec::new() };
         Self { pace, quiet, state: Mutex::new(state) }
     }
 
-    /// The steps so far, each with the time that it took in the world.
-    pub(super) fn steps(&self) -> Vec<StepTold> {
+    /// The steps so far, with their simulated durations.
+    pub(super) fn steps(&self) -> Vec<StepTime> {
         self.state().steps.clone()
     }
 
-    /// Lets the world's time pass before somebody's eyes, without a run.
-    pub(super) fn pass(&self, what: &str) {
+    /// Waits for the time that has passed in the simulation, outside of a run.
+    pub(super) fn pass(&self, activity: &str) {
         let mut state = self.state();
-        state.bar.set_message(what.to_owned());
-        self.catch_up(&mut state, MINUTES);
+        state.bar.set_message(activity.to_owned());
+        self.catch_up(&mut state, RATE);
         state.bar.finish_and_clear();
     }
 
@@ -75,10 +75,10 @@ impl Teller {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Sleeps for the share of the time that the world has passed since. The whole program sleeps: its time stands still meanwhile.
+    /// Sleeps for the simulated time since the last call, divided by the rate. The whole program sleeps, so the simulated clock stops.
     fn catch_up(&self, state: &mut State, rate: f64) {
-        let passed = state.told.elapsed();
-        state.told = Instant::now();
+        let passed = state.shown.elapsed();
+        state.shown = Instant::now();
         let Pace::Times(times) = self.pace else { return };
         let mut left = passed.div_f64(rate * times);
         while !left.is_zero() {
@@ -89,14 +89,14 @@ impl Teller {
         }
     }
 
-    fn take(&self, news: &Happening) {
+    fn show(&self, happening: &Happening) {
         let mut state = self.state();
         let rate = match state.step {
-            Some((Step::Publish, _)) => HOURS,
-            _ => MINUTES,
+            Some((Step::Publish, _)) => PUBLISH_RATE,
+            _ => RATE,
         };
         self.catch_up(&mut state, rate);
-        match news {
+        match happening {
             Happening::Starting { step, held } => state.begin(*step, held),
             Happening::Waiting { step, percent, why, .. } => {
                 self.quiet.store(*step == Step::Publish, Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl Teller {
             }
             Happening::Note(note) => {
                 let line = format!("           note: {note}");
-                state.say(&line);
+                state.print(&line);
             }
             _ => {}
         }
@@ -136,72 +136,72 @@ impl State {
             self.bar.set_position(percent.clamp(0.0, 100.0) as u64);
         }
         let held: Vec<String> = self.held.iter().map(ToString::to_string).collect();
-        let held = if held.is_empty() { String::new() } else { format!("  [held: {}]", held.join(", ")) };
+        let held = if held.is_empty() { String::new() } else { format!("  [holds: {}]", held.join(", ")) };
         self.bar.set_message(if why.is_empty() { format!("{step}{held}") } else { format!("{step}: {why}{held}") });
     }
 
     fn end(&mut self, step: Step) {
         let Some((_, began)) = self.step.take().filter(|(current, _)| *current == step) else { return };
         let seconds = began.elapsed().as_secs_f64();
-        let told = StepTold {
+        let step_time = StepTime {
             name: step.to_string(),
             seconds,
             donor_held: self.held.iter().any(|held| (Held::Node..=Held::Power).contains(held)),
-            held: self.held.iter().map(ToString::to_string).collect(),
+            holds: self.held.iter().map(ToString::to_string).collect(),
         };
-        if seconds >= WORTH_A_LINE {
-            let mark = if told.donor_held { '*' } else { ' ' };
-            let line = format!("{:>9} {mark} {}", duration(seconds), says(step));
-            self.say(&line);
+        if seconds >= MIN_SECONDS {
+            let mark = if step_time.donor_held { '*' } else { ' ' };
+            let line = format!("{:>9} {mark} {}", duration(seconds), description(step));
+            self.print(&line);
         }
-        self.steps.push(told);
+        self.steps.push(step_time);
     }
 
-    fn say(&self, line: &str) {
+    fn print(&self, line: &str) {
         self.bar.suspend(|| eprintln!("{line}"));
     }
 }
 
-impl Watcher for Teller {
+impl Watcher for Narrator {
     fn told(&self, news: News) -> BoxFuture<'_, ()> {
-        self.take(&news.what);
+        self.show(&news.what);
         Box::pin(std::future::ready(()))
     }
 }
 
-/// A step, as one tells it.
-fn says(step: Step) -> String {
-    let what = match step {
-        Step::Gallery => "there is a gallery",
-        Step::Line => "there is an image definition for the pool",
-        Step::Claim => "the scale set bears the run's tag",
-        Step::SaveRecipe => "the old recipe is kept, for the way back",
-        Step::HoldNode => "the donor is cordoned and kept from the autoscaler",
-        Step::Protect => "the donor is protected from the scale set",
-        Step::Drain => "its pods have left",
-        Step::FirstBoot => "it has the unit that makes a clone a node of its own",
-        Step::PowerOff => "the donor is off",
-        Step::Snapshot => "its disk is copied",
-        Step::Start => "the donor is on again",
-        Step::AwaitReady => "the donor is Ready",
-        Step::Unprotect => "its protection is as it was",
-        Step::ReleaseNode => "it takes pods again",
-        Step::Publish => "the image version is made and replicated, and nobody gets it yet",
-        Step::DeleteSnapshot => "the copy is gone",
-        Step::Try => "a canary is made of exactly this version",
-        Step::AwaitCanary => "the canary has been judged",
-        Step::Condemn => "the version is marked as bad",
-        Step::DeleteCanary => "the canary is gone",
-        Step::Include => "the version is what new nodes get",
-        Step::Model => "the scale set makes nodes from the image",
-        Step::StripData => "new nodes get no custom data",
-        Step::StripScripts => "new nodes run no bootstrap script",
-        Step::Prune => "old versions are gone",
-        Step::AddNodes => "new nodes are asked for",
-        Step::Disclaim => "the tag is gone",
+/// The result of a step.
+fn description(step: Step) -> String {
+    let text = match step {
+        Step::Gallery => "gallery created",
+        Step::Line => "image definition created",
+        Step::Claim => "scale set tagged with the run",
+        Step::SaveRecipe => "original recipe saved for rollback",
+        Step::HoldNode => "donor cordoned and protected from the cluster autoscaler",
+        Step::Protect => "donor protected from scale-in",
+        Step::Drain => "donor drained",
+        Step::FirstBoot => "first-boot unit installed on the donor",
+        Step::PowerOff => "donor stopped",
+        Step::Snapshot => "snapshot created",
+        Step::Start => "donor started",
+        Step::AwaitReady => "donor Ready",
+        Step::Unprotect => "donor's scale-in protection restored",
+        Step::ReleaseNode => "donor uncordoned",
+        Step::Publish => "image version created and replicated, not yet used for new nodes",
+        Step::DeleteSnapshot => "snapshot deleted",
+        Step::Try => "canary created from the image version",
+        Step::AwaitCanary => "canary checked",
+        Step::Condemn => "image version rejected",
+        Step::DeleteCanary => "canary deleted",
+        Step::Include => "image version included: `latest` resolves to it",
+        Step::Model => "scale set switched to the image",
+        Step::StripData => "custom data removed from the scale set",
+        Step::StripScripts => "bootstrap script removed from the scale set",
+        Step::Prune => "old image versions deleted",
+        Step::AddNodes => "new nodes requested",
+        Step::Disclaim => "run tag removed from the scale set",
         Step::Preflight | Step::ClearFailed | Step::Survey => return step.to_string(),
     };
-    what.to_owned()
+    text.to_owned()
 }
 
 fn style(with_bar: bool) -> ProgressStyle {
