@@ -71,7 +71,7 @@ impl Machine<'_> {
     /// Boots it once from a fresh copy of its disk, which it then keeps: the disk of a node that ran before.
     pub(crate) fn become_donor(&self) -> Result<Disk, Error> {
         let disk = Disk { file: "donor.qcow2".to_owned(), format: "qcow2" };
-        self.turn_on(&disk.file, " lab.donor")?;
+        self.turn_on(&disk.file, " bench.donor")?;
         Ok(disk)
     }
 
@@ -136,7 +136,7 @@ fn watched(command: &mut Command, variant: &'static str) -> Result<(), Error> {
         }
     }
     let status = child.wait().map_err(failed)?;
-    if console.contains("LAB-DONE") && !is_killed(status) {
+    if console.contains("BENCH-DONE") && !is_killed(status) {
         return Ok(());
     }
     let what = if is_killed(status) {
@@ -222,7 +222,7 @@ mod tests {
             watched(command.args(["--signal=KILL", seconds, "sh", "-c", lines]), "floor")
                 .map_err(|error| error.to_string())
         };
-        assert_eq!(run("60", "echo LAB-DONE"), Ok(()));
+        assert_eq!(run("60", "echo BENCH-DONE"), Ok(()));
         let error = run("0.2", "echo early; sleep 600").unwrap_err();
         assert!(error.contains("`floor` was killed") && error.contains("early"), "{error}");
         let error = run("60", "echo panic").unwrap_err();

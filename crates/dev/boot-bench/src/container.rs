@@ -29,21 +29,21 @@ Before=kiln-config.service systemd-sysctl.service sysinit.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/bin/mount --all --fstab /etc/lab-pretend.fstab
+ExecStart=/bin/mount --all --fstab /etc/bench-pretend.fstab
 ";
 const SETTINGS: [&str; 4] =
     ["net/core/somaxconn", "net/ipv4/tcp_max_syn_backlog", "vm/max_map_count", "vm/overcommit_memory"];
 
 /// What makes a root pretend.
 fn pretended() -> Vec<Item> {
-    let copy = |name: &str| format!("/usr/lib/lab/{}", name.replace('/', "_"));
+    let copy = |name: &str| format!("/usr/lib/bench/{}", name.replace('/', "_"));
     let line = |name: &&str| format!("{} /proc/sys/{name} none bind 0 0\n", copy(name));
     let mut items: Vec<Item> = SETTINGS.iter().map(|name| Item::text(&copy(name), "0\n")).collect();
-    items.push(Item::text("/etc/lab-pretend.fstab", SETTINGS.iter().map(line).collect::<String>()));
-    items.push(Item::text("/etc/systemd/system/lab-pretend.service", PRETEND));
+    items.push(Item::text("/etc/bench-pretend.fstab", SETTINGS.iter().map(line).collect::<String>()));
+    items.push(Item::text("/etc/systemd/system/bench-pretend.service", PRETEND));
     items.push(Item::Link {
-        path: "/etc/systemd/system/sysinit.target.wants/lab-pretend.service".to_owned(),
-        to: "/etc/systemd/system/lab-pretend.service".to_owned(),
+        path: "/etc/systemd/system/sysinit.target.wants/bench-pretend.service".to_owned(),
+        to: "/etc/systemd/system/bench-pretend.service".to_owned(),
     });
     items
 }
@@ -90,13 +90,13 @@ pub(crate) fn start_all(bench: &Bench<'_>, expected: &Configured, runs: usize) -
 
 fn start(bench: &Bench<'_>, expected: &Configured, variant: Variant) -> Result<(f64, Configured), Error> {
     let mut items = variant.items(bench.kilnd, bench.units, expected)?;
-    items.push(Item::Gone("/etc/systemd/system/multi-user.target.wants/lab-report.service".to_owned()));
+    items.push(Item::Gone("/etc/systemd/system/multi-user.target.wants/bench-report.service".to_owned()));
     items.extend(pretended());
     bench.medium(Variant::Kilnd)?;
     let root = bench.merged(&format!("nspawn-{}", variant.name()), &items)?;
     // kilnd takes a folder for the medium's device.
     let medium = format!("--bind-ro={}:{}", bench.work.join("medium").display(), crate::variant::MEDIUM);
-    let machine = Blueprint::new("lab")
+    let machine = Blueprint::new("boot-bench")
         .argument(format!("--directory={}", root.display()))
         .argument(medium)
         .argument("--capability=CAP_NET_ADMIN")

@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_one_that_said_so_and_was_reset() {
-        let line = |text: &str| format!("[    6.329174] lab-node-0 kilnd[120]: {text}\n");
+        let line = |text: &str| format!("[    6.329174] bench-node-0 kilnd[120]: {text}\n");
         let (clone, reset) =
             (line("identity: clone boot"), line("identity: reset machine-id, host-name; no credential"));
         assert_eq!(Identity::of(&format!("{clone}{reset}")), Some(Identity::Reset));

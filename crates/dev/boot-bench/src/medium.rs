@@ -13,7 +13,7 @@ pub(crate) fn ovf_env(document: &str) -> String {
     <wa:Version>1.0</wa:Version>
     <LinuxProvisioningConfigurationSet xmlns="http://schemas.microsoft.com/windowsazure">
       <ConfigurationSetType>LinuxProvisioningConfiguration</ConfigurationSetType>
-      <HostName>lab-node-0</HostName>
+      <HostName>bench-node-0</HostName>
       <UserName>azureuser</UserName>
       <DisableSshPasswordAuthentication>true</DisableSshPasswordAuthentication>
       <CustomData>{data}</CustomData>

@@ -1,4 +1,4 @@
-//! `cargo xtask lab boot`.
+//! `cargo xtask boot-bench`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub const HELP: &str = "\
 Boots the same machine in different ways, in QEMU, and measures what comes before its kubelet (needs root); counts what kilnd costs.
 
 usage: cargo xtask bench node
-       cargo xtask lab boot [--variant NAME]… [--nspawn] [--runs N] [--icount] [--kilnd FILE] [--no-pictures] [--output text|json] [--work DIR]
+       cargo xtask boot-bench [--variant NAME]… [--nspawn] [--runs N] [--icount] [--kilnd FILE] [--no-pictures] [--output text|json] [--work DIR]
 
   --variant NAME  floor | kilnd | again | clone | kilnd-imds | wait-for-network | cloud-init; all of these without it
                   disks: swap and a root that grows, proven and not compared
@@ -31,7 +31,7 @@ usage: cargo xtask bench node
   --icount        time passes by instructions: other work on this machine does not show
   --kilnd FILE    take this static program instead of compiling one
   --no-pictures   no chains and pictures of the boots: nothing is compiled for them
-  --work DIR      where disks, captures and pictures go; target/lab without it
+  --work DIR      where disks, captures and pictures go; target/boot-bench without it
 
 Exit codes: 0 every budget that could be judged holds, 1 one is over or there is no measurement, 2 usage.
 ";
@@ -67,7 +67,7 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
         kilnd: None,
         pictures: true,
         json: false,
-        work: root.join("target/lab"),
+        work: root.join("target/boot-bench"),
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -111,7 +111,7 @@ pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
         Ok(_) => Ok(cache.folder(part).join("root")),
         Err(error) => Err(Error::Part(error.to_string())),
     };
-    let (tools_root, base) = (part(Part::LabTools)?, part(Part::LabRoot)?);
+    let (tools_root, base) = (part(Part::BenchTools)?, part(Part::BenchRoot)?);
     folder(&asked.work)?;
     let kilnd = if let Some(given) = &asked.kilnd {
         given.clone()
@@ -192,7 +192,7 @@ pub fn count(root: &Path) -> Result<(String, bool), Error> {
     let library = debian.join("usr/lib/x86_64-linux-gnu");
     let words = [library.join("ld-linux-x86-64.so.2"), "--library-path".into(), library, debian.join("usr/bin/strace")];
     let strace = words.map(|word| word.display().to_string());
-    let work = root.join("target/lab/node");
+    let work = root.join("target/boot-bench/node");
     folder(&work)?;
     let figures = measure(&built.path, &root.join("units"), &strace, &work)?;
     let (table, well) = table(&figures);
@@ -253,7 +253,7 @@ mod tests {
         let asked = asked("").unwrap();
         assert!(asked.nspawn);
         assert_eq!((asked.variants.len(), asked.runs, asked.clock), (7, 1, Clock::Wall));
-        assert_eq!(asked.work, Path::new("/kiln/target/lab"));
+        assert_eq!(asked.work, Path::new("/kiln/target/boot-bench"));
         assert!(parse(Path::new("/kiln"), &["--work".to_owned(), "here".to_owned()]).unwrap().work.is_absolute());
     }
 

@@ -65,7 +65,7 @@ exec sleep infinity
 
 const KUBELET_UNIT: &str = "\
 [Unit]
-Description=The kubelet of the lab
+Description=Stand-in for kubelet of the boot bench
 DefaultDependencies=no
 After=local-fs.target
 Conflicts=shutdown.target
@@ -83,7 +83,7 @@ Description=Report on this boot and turn the machine off
 
 [Service]
 Type=exec
-ExecStart=/usr/local/sbin/lab-report
+ExecStart=/usr/local/sbin/bench-report
 ";
 
 impl Variant {
@@ -160,12 +160,12 @@ impl Variant {
         }
         if matches!(self, Self::Kilnd | Self::Disks) {
             let text = format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd boot --cd {MEDIUM}\n");
-            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/lab.conf", text));
+            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/bench.conf", text));
         }
         if self == Self::WaitForNetwork {
             let wait = "systemd-networkd-wait-online.service";
             let text = format!("[Unit]\nWants={wait}\nAfter={wait}\n");
-            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/lab.conf", text));
+            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/bench.conf", text));
         }
         if self != Self::CloudInit {
             items.push(Item::text("/etc/cloud/cloud-init.disabled", ""));
@@ -179,22 +179,22 @@ fn common() -> Vec<Item> {
     let image = json!({ "kubelets": { "1.34.4": "/usr/local/bin/kubelet" } });
     vec![
         Item::text("/etc/machine-id", ""),
-        Item::text("/etc/systemd/network/80-lab.network", NETWORK),
+        Item::text("/etc/systemd/network/80-bench.network", NETWORK),
         Item::Link { path: networkd.to_owned(), to: "/lib/systemd/system/systemd-networkd.service".to_owned() },
         Item::Gone("/etc/systemd/system/multi-user.target.wants/ssh.service".to_owned()),
         Item::program("/usr/local/bin/kubelet", KUBELET),
         Item::text("/etc/systemd/system/kubelet.service", KUBELET_UNIT),
         Item::text("/usr/lib/kiln/image.json", image.to_string()),
-        Item::program("/usr/local/sbin/lab-report", reporter()),
-        Item::text("/etc/systemd/system/lab-report.service", REPORT_UNIT),
-        Item::wanted("lab-report.service"),
+        Item::program("/usr/local/sbin/bench-report", reporter()),
+        Item::text("/etc/systemd/system/bench-report.service", REPORT_UNIT),
+        Item::wanted("bench-report.service"),
     ]
 }
 
 /// Waits for the end of the boot, then puts the capture and the configured paths onto the second disk.
 fn reporter() -> String {
     let mut text =
-        "#!/bin/sh\nsystemctl is-system-running --wait >/dev/null\nmkdir -p /run/lab/configured && cd /run/lab\n\
+        "#!/bin/sh\nsystemctl is-system-running --wait >/dev/null\nmkdir -p /run/bench/configured && cd /run/bench\n\
          cp /run/kubelet-start start\nsystemctl show >manager.txt\nsystemctl show '*' >units.txt\n\
          journalctl -b -o short-monotonic --no-pager >journal.txt\n\
          if grep -q growRoot /etc/kiln/current/config.json 2>/dev/null; then\n\
@@ -207,8 +207,8 @@ fn reporter() -> String {
         let _ = writeln!(text, "[ -e {path} ] && {copy}");
     }
     text.push_str(
-        "cd .. && tar cf /dev/nvme1n1 . && sync\necho LAB-DONE >/dev/ttyS0\n\
-         grep -q lab.donor /proc/cmdline && exec systemctl poweroff\nsystemctl poweroff --force --force\n",
+        "cd .. && tar cf /dev/nvme1n1 . && sync\necho BENCH-DONE >/dev/ttyS0\n\
+         grep -q bench.donor /proc/cmdline && exec systemctl poweroff\nsystemctl poweroff --force --force\n",
     );
     text
 }
@@ -290,8 +290,8 @@ fn cloud_init(expected: &Configured) -> Vec<Item> {
     });
     let seed = "/var/lib/cloud/seed/nocloud";
     vec![
-        Item::text("/etc/cloud/cloud.cfg.d/99-lab.cfg", configuration.to_string()),
-        Item::text(&format!("{seed}/meta-data"), "{\"instance-id\": \"lab-node-0\"}"),
+        Item::text("/etc/cloud/cloud.cfg.d/99-bench.cfg", configuration.to_string()),
+        Item::text(&format!("{seed}/meta-data"), "{\"instance-id\": \"bench-node-0\"}"),
         Item::text(&format!("{seed}/user-data"), format!("#cloud-config\n{data}\n")),
     ]
 }
@@ -324,11 +324,11 @@ mod tests {
 
     #[test]
     fn cloud_init_writes_what_the_floor_has_baked_in() {
-        let expected = Configured([("/etc/lab/motd".to_owned(), (0o640, b"hello".to_vec()))].into());
+        let expected = Configured([("/etc/bench/motd".to_owned(), (0o640, b"hello".to_vec()))].into());
         let items = cloud_init(&expected);
         let Some(Item::File { content, .. }) = items.last() else { panic!("{items:?}") };
         let text = String::from_utf8_lossy(content);
-        assert!(text.contains(r#""path":"/etc/lab/motd","permissions":"0640""#), "{text}");
+        assert!(text.contains(r#""path":"/etc/bench/motd","permissions":"0640""#), "{text}");
         assert!(text.contains(&STANDARD.encode("hello")), "{text}");
         assert!(
             baked(&expected).any(|item| matches!(item, Item::File { mode: 0o640, content, .. } if content == b"hello"))

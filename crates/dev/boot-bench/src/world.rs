@@ -62,8 +62,8 @@ fn answer(request: &Request) -> Response {
         Some("/metadata/instance/compute/userData") => Response::text(STANDARD.encode(DOCUMENT)),
         Some("/metadata/instance") => {
             let document = STANDARD.encode(DOCUMENT);
-            let os = serde_json::json!({ "adminUsername": "azureuser", "computerName": "lab-node-0" });
-            let compute = serde_json::json!({ "name": "lab-node-0", "osProfile": os, "userData": document });
+            let os = serde_json::json!({ "adminUsername": "azureuser", "computerName": "bench-node-0" });
+            let compute = serde_json::json!({ "name": "bench-node-0", "osProfile": os, "userData": document });
             Response::json(serde_json::json!({ "compute": compute }).to_string())
         }
         _ => Response::status(404),

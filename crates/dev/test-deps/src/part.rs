@@ -32,9 +32,9 @@ pub enum Part {
     /// A Debian that boots: systemd, containerd, and systemd-nspawn to boot it with.
     NodeRoot,
     /// QEMU, and what makes disks for it.
-    LabTools,
+    BenchTools,
     /// A Debian with a kernel of its own, and with cloud-init.
-    LabRoot,
+    BenchRoot,
     /// The `az` command.
     AzureCli,
 }
@@ -151,10 +151,10 @@ const NODE_DISABLED: &[&str] = &[
 ];
 
 /// What boots machines and makes their disks.
-const LAB_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
+const BENCH_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
 
-/// What a machine of the lab has. `python3-cffi-backend` stands for a virtual package that debootstrap does not follow.
-const LAB_PACKAGES: &[&str] = &[
+/// The packages of a machine of the boot bench. `python3-cffi-backend` stands for a virtual package that debootstrap does not follow.
+const BENCH_PACKAGES: &[&str] = &[
     "ca-certificates",
     "cloud-init",
     "curl",
@@ -185,8 +185,8 @@ impl Part {
         Self::Chromium,
         Self::NodeRoot,
         Self::Umoci,
-        Self::LabTools,
-        Self::LabRoot,
+        Self::BenchTools,
+        Self::BenchRoot,
         Self::AzureCli,
     ];
 
@@ -204,8 +204,8 @@ impl Part {
             Self::Chromium => "chromium",
             Self::NodeRoot => "node-root",
             Self::Umoci => "umoci",
-            Self::LabTools => "lab-tools",
-            Self::LabRoot => "lab-root",
+            Self::BenchTools => "bench-tools",
+            Self::BenchRoot => "bench-root",
             Self::AzureCli => "az",
         }
     }
@@ -224,8 +224,8 @@ impl Part {
             Self::Chromium => "Debian's Chromium without a window, which renders our pictures",
             Self::NodeRoot => "a Debian that boots in systemd-nspawn, made by debootstrap",
             Self::Umoci => "umoci, a reader of OCI images, built from its Go module",
-            Self::LabTools => "QEMU and what makes disks for it, in a Debian of their own",
-            Self::LabRoot => "a Debian with a kernel and cloud-init, which the lab boots",
+            Self::BenchTools => "QEMU and what makes disks for it, in a Debian of their own",
+            Self::BenchRoot => "a Debian with a kernel and cloud-init, which the boot bench boots",
             Self::AzureCli => "the real az, in an environment of its own",
         }
     }
@@ -243,7 +243,7 @@ impl Part {
             | Self::SystemdAnalyze
             | Self::Chromium
             | Self::NodeRoot => Tier::Default,
-            Self::Umoci | Self::LabTools | Self::LabRoot | Self::AzureCli => Tier::Full,
+            Self::Umoci | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
         }
     }
 
@@ -315,8 +315,8 @@ impl Part {
             Self::NodeRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
             }
-            Self::LabTools => Recipe::DebianRoot { suite: "bookworm", packages: LAB_TOOLS, disabled: &[] },
-            Self::LabRoot => Recipe::DebianRoot { suite: "bookworm", packages: LAB_PACKAGES, disabled: NODE_DISABLED },
+            Self::BenchTools => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_TOOLS, disabled: &[] },
+            Self::BenchRoot => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED },
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../../tests/python/az-requirements.txt"),
                 proof: "azure.cli.core",
@@ -337,8 +337,8 @@ impl Part {
             Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::Chromium => "bin/chromium-headless-shell",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
-            Self::LabTools => "root/usr/bin/qemu-system-x86_64",
-            Self::LabRoot => "root/usr/bin/cloud-init",
+            Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
+            Self::BenchRoot => "root/usr/bin/cloud-init",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
         }
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!("deny".parse(), Ok(Part::CargoDeny));
         let message = "hlem".parse::<Part>().unwrap_err().to_string();
         let known = "deny, python, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, umoci, \
-                     lab-tools, lab-root, az";
+                     bench-tools, bench-root, az";
         assert_eq!(message, format!("no part is called `hlem`; the parts are: {known}"));
     }
 

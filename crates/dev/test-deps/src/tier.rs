@@ -77,7 +77,7 @@ mod tests {
     fn a_tier_needs_the_parts_of_the_tiers_below_it() {
         let parts = |tier: Tier| tier.parts().collect::<Vec<_>>();
         assert_eq!(parts(Tier::Fast), [Part::CargoDeny]);
-        let slow = [Part::Umoci, Part::LabTools, Part::LabRoot, Part::AzureCli];
+        let slow = [Part::Umoci, Part::BenchTools, Part::BenchRoot, Part::AzureCli];
         let default: Vec<_> = Part::ALL.into_iter().filter(|part| !slow.contains(part)).collect();
         assert_eq!(parts(Tier::Default), default);
         assert_eq!(parts(Tier::Full), Part::ALL);

@@ -15,8 +15,8 @@ pub enum Command {
     Bench(Bench),
     /// Run a control plane; the arguments are for the program that does it.
     Kube(Vec<String>),
-    /// Boot machines of the lab; the arguments are for the program that does it.
-    Lab(Vec<String>),
+    /// Run the boot bench; the arguments are passed to its program.
+    BootBench(Vec<String>),
     /// Make the image; the arguments are for the program that does it.
     Image(Vec<String>),
     /// Make the package; the arguments are for the program that does it.
@@ -58,15 +58,15 @@ usage: cargo xtask <command>
                     chromium Debian's Chromium without a window, which renders our pictures (100 MB)
                     node-root  a Debian that boots in systemd-nspawn, made by debootstrap (320 MB; root)
                     umoci    umoci, a reader of OCI images, built from its Go module
-                    lab-tools  QEMU and what makes disks for it, in a Debian of their own (as root)
-                    lab-root   a Debian with a kernel and cloud-init, which the lab boots (as root)
+                    bench-tools  QEMU and what makes disks for it, in a Debian of their own (as root)
+                    bench-root   a Debian with a kernel and cloud-init, which the boot bench boots (as root)
                     az       the real az, in an environment of its own (730 MB)
   floor           count the tests of each tier and write tests/floor.json
   bench           cost curves, as ratios within one run
   bench node      what kilnd costs a node: processes, reloads, system calls, synchronisations, time, bytes, instructions
   bench boot      kernel entry to kubelet, five boots of each way to configure a node, in virtual time (three quarters of an hour)
   kube up|down    a real control plane on loopback; `cargo xtask kube help` tells more
-  lab boot        boot the same machine in different ways and measure what comes before kubelet; `cargo xtask lab help` tells more
+  boot-bench      boot the same machine configured in different ways and measure the boot up to kubelet; see `cargo xtask boot-bench help`
   image           an OCI image of kiln and kilnd, both static, without a daemon; `cargo xtask image --help` tells more
   package         kilnd as a static program and a Debian package; `cargo xtask package --help` tells more
   help            this text
@@ -84,7 +84,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
     let rest: Vec<String> = arguments.collect();
     match command.as_str() {
         "kube" => return Ok(Command::Kube(rest)),
-        "lab" => return Ok(Command::Lab(rest)),
+        "boot-bench" => return Ok(Command::BootBench(rest)),
         "image" => return Ok(Command::Image(rest)),
         "package" => return Ok(Command::Package(rest)),
         _ => {}

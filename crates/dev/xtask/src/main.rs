@@ -21,12 +21,12 @@ fn main() -> ExitCode {
         Command::Test(tier) => test::run(&workspace::root(), tier),
         Command::Setup(parts) => setup(&parts),
         Command::Kube(arguments) => kube::run(&workspace::root(), &arguments),
-        Command::Lab(arguments) => lab(&arguments),
+        Command::BootBench(arguments) => boot_bench(&arguments),
         Command::Image(arguments) => ship::run(&workspace::root(), "image", &arguments),
         Command::Package(arguments) => ship::run(&workspace::root(), "package", &arguments),
         Command::Bench(Bench::Crates) => bench(),
         Command::Bench(Bench::Node) => node(),
-        Command::Bench(Bench::Boot) => lab(&["boot", "--icount", "--runs", "5"].map(str::to_owned)),
+        Command::Bench(Bench::Boot) => boot_bench(&["--icount", "--runs", "5"].map(str::to_owned)),
         Command::Floor => floor::rewrite(&workspace::root()).map(|path| {
             println!("wrote {}", path.display());
             true
@@ -63,17 +63,19 @@ fn setup(parts: &[Part]) -> Result<bool, Box<dyn std::error::Error>> {
 /// What kilnd costs: counts, and its instructions in a machine whose clock they are.
 fn node() -> Result<bool, Box<dyn std::error::Error>> {
     let counted = with(&[Part::NodeRoot], &["node"])?;
-    Ok(lab(&["boot", "--icount", "--variant", "kilnd"].map(str::to_owned))? && counted)
+    Ok(boot_bench(&["--icount", "--variant", "kilnd"].map(str::to_owned))? && counted)
 }
 
-/// Machines are made of parts that tests of the ordinary tier do not need.
-fn lab(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
-    let boots = arguments.first().is_some_and(|word| word == "boot");
-    let parts: &[Part] = if boots { &[Part::LabTools, Part::LabRoot] } else { &[] };
-    with(parts, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+/// Boots machines, which need test dependencies that the default tier does not install.
+fn boot_bench(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
+    if arguments.iter().any(|word| matches!(word.as_str(), "help" | "--help" | "-h")) {
+        return with(&[], &["help"]);
+    }
+    let words = std::iter::once("boot").chain(arguments.iter().map(String::as_str));
+    with(&[Part::BenchTools, Part::BenchRoot], &words.collect::<Vec<_>>())
 }
 
-/// Runs the lab when it has these parts.
+/// Runs the program of the boot bench once these test dependencies are installed.
 fn with(parts: &[Part], arguments: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
     let cache = Cache::of_user()?;
     let missing: Vec<Part> = parts.iter().copied().filter(|part| cache.find(*part).is_err()).collect();

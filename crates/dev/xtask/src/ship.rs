@@ -1,4 +1,4 @@
-//! `cargo xtask image`, `package`, `lab`: run the programs that do it, so that `xtask` itself stays small.
+//! `cargo xtask image`, `package`, `boot-bench`: run the programs that do it, so that `xtask` itself stays small.
 
 use std::error::Error;
 use std::path::Path;

@@ -15,7 +15,7 @@ const MIB: usize = 1 << 20;
 
 /// A program of the lab's own Debian, run where it stands: with its own libraries it needs no root of its own.
 fn program(name: &str) -> Vec<OsString> {
-    let bin = require(Part::LabTools).parent().unwrap().to_owned();
+    let bin = require(Part::BenchTools).parent().unwrap().to_owned();
     let root = bin.ancestors().nth(3).unwrap().to_owned();
     let libraries: Vec<String> =
         ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|p| root.join(p).display().to_string()).to_vec();

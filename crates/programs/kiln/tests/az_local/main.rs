@@ -89,7 +89,7 @@ fn captured_disks_and_those_of_clones_become_virtual_machines_of_their_own_with_
     let name = "captured_disks_and_those_of_clones_become_virtual_machines_of_their_own_with_the_donors_token_revoked";
     in_world(name, |state| {
         let cluster = Cluster::start(&state.join("kube"));
-        let (lab, tools) = (root_of(Part::LabRoot), root_of(Part::LabTools));
+        let (lab, tools) = (root_of(Part::BenchRoot), root_of(Part::BenchTools));
         let address = cluster.join.address().to_string();
         let base = disk::make_disk(&state.join("image"), &node_root(), &lab, &tools, &address);
         let document = state.join("node.json");

@@ -32,7 +32,7 @@ pub(crate) fn world(state: &Path) -> Command {
     let mut command = Command::new(KILN);
     command.args(["local", "run", "--state"]).arg(state).arg("--nspawn-root").arg(node_root());
     if cfg!(feature = "tier2") {
-        command.arg("--qemu-root").arg(root_of(Part::LabTools));
+        command.arg("--qemu-root").arg(root_of(Part::BenchTools));
     }
     command.arg("--");
     command

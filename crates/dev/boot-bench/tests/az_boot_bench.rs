@@ -10,7 +10,7 @@ use testkit::require;
 
 /// Where the boots of this test go: not where somebody measures.
 fn work() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("az_lab")
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("az_boot_bench")
 }
 
 fn text(boot: &str, file: &str) -> String {
@@ -27,9 +27,9 @@ fn root_size(boot: &str) -> u64 {
 
 #[test]
 fn kilnd_makes_the_floor_s_node_before_the_lease_and_turns_on_swap_and_grows_the_root() {
-    require(Part::LabTools);
-    require(Part::LabRoot);
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+    require(Part::BenchTools);
+    require(Part::BenchRoot);
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_boot-bench"));
     lab.args(["boot", "--icount", "--output", "json"]);
     for variant in ["floor", "kilnd", "cloud-init", "disks"] {
         lab.args(["--variant", variant]);
