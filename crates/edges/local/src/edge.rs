@@ -10,8 +10,8 @@ mod gallery;
 mod instances;
 mod machines;
 mod pools;
+mod reconcile;
 mod snapshots;
-mod tend;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use kiln_types::{OperationHandle, OperationState, Revision};
 use crate::error::Error;
 use crate::files::Lock;
 use crate::layers::{LayerId, Layers, QemuImg, empty_trash};
-use crate::power::{Body, MachineKey, Power};
 use crate::records::MachineRecord;
-use crate::store::{Held, Store};
+use crate::runner::{MachineConfig, MachineKey, MachineRunner};
+use crate::store::{LockedStore, Store};
 
-pub use admin::{PoolSpec, Shown};
+pub use admin::{MachineSummary, PoolSpec};
 
 /// What the time is.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -34,7 +34,7 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 /// Makes a UUID that nobody has.
 pub type NewId = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// What a factory on this machine is made with.
+/// What a factory on this machine is provisioned with.
 #[derive(Clone)]
 pub struct LocalOptions {
     /// What the time is.
@@ -54,25 +54,25 @@ impl fmt::Debug for LocalOptions {
 /// Machines on this machine.
 #[derive(Debug)]
 pub struct Local<P> {
-    shelf: Shelf,
-    power: Arc<P>,
+    state: State,
+    runner: Arc<P>,
 }
 
 impl<P> Clone for Local<P> {
     fn clone(&self) -> Self {
-        Self { shelf: self.shelf.clone(), power: self.power.clone() }
+        Self { state: self.state.clone(), runner: self.runner.clone() }
     }
 }
 
 /// Documents and disks: everything but power.
 #[derive(Debug, Clone)]
-struct Shelf {
+struct State {
     store: Store,
     layers: Layers,
     options: LocalOptions,
 }
 
-impl Shelf {
+impl State {
     fn new_layer(&self) -> Result<LayerId, Error> {
         (self.options.new_id)().parse()
     }
@@ -81,8 +81,8 @@ impl Shelf {
         (self.options.clock)().to_string()
     }
 
-    fn body(&self, machine: &MachineRecord) -> Body {
-        Body {
+    fn machine_config(&self, machine: &MachineRecord) -> MachineConfig {
+        MachineConfig {
             name: machine.name.clone(),
             computer_name: machine.computer_name.clone(),
             vm_id: machine.vm_id.clone(),
@@ -96,72 +96,72 @@ impl Shelf {
     }
 }
 
-impl<P: Power> Local<P> {
+impl<P: MachineRunner> Local<P> {
     /// Works on a state folder.
-    pub fn new(store: Store, power: Arc<P>, options: LocalOptions) -> Self {
+    pub fn new(store: Store, runner: Arc<P>, options: LocalOptions) -> Self {
         let layers = Layers { qemu_img: options.qemu_img.clone() };
-        Self { shelf: Shelf { store, layers, options }, power }
+        Self { state: State { store, layers, options }, runner }
     }
 
     /// The state folder.
     pub fn store(&self) -> &Store {
-        &self.shelf.store
+        &self.state.store
     }
 
     /// What switches its machines.
-    pub fn power(&self) -> &P {
-        &self.power
+    pub fn runner(&self) -> &P {
+        &self.runner
     }
 
     /// Does something with documents and disks where it may block.
-    async fn shelf<T: Send + 'static>(
+    async fn state<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shelf) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&State) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let own = self.shelf.clone();
+        let own = self.state.clone();
         tokio::task::spawn_blocking(move || work(&own)).await?
     }
 
-    /// The same with all documents held.
-    async fn held<T: Send + 'static>(
+    /// The same with all documents store.
+    async fn locked<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shelf, &Held<'_>) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&State, &LockedStore<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.shelf(move |shelf| work(shelf, &shelf.store.hold()?)).await
+        self.state(move |state| work(state, &state.store.lock()?)).await
     }
 
     /// The same, and layers that nobody names afterwards are removed.
-    async fn swept<T: Send + 'static>(
+    async fn locked_then_swept<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shelf, &Held<'_>) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&State, &LockedStore<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.shelf(move |shelf| {
-            let held = shelf.store.hold()?;
-            let done = work(shelf, &held)?;
-            Layers::sweep(&held)?;
-            drop(held);
-            empty_trash(shelf.store.files())?;
+        self.state(move |state| {
+            let store = state.store.lock()?;
+            let done = work(state, &store)?;
+            Layers::sweep(&store)?;
+            drop(store);
+            empty_trash(state.store.files())?;
             Ok(done)
         })
         .await
     }
 
     /// Keeps everybody else from switching a machine or copying its disk.
-    async fn alone(&self, machine: &MachineKey) -> Result<Lock, Error> {
+    async fn lock_machine(&self, machine: &MachineKey) -> Result<Lock, Error> {
         let machine = machine.clone();
-        self.shelf(move |shelf| shelf.store.machine_lock(&machine)).await
+        self.state(move |state| state.store.machine_lock(&machine)).await
     }
 }
 
 /// The handle of what ended before it was returned.
-const ENDED: &str = "local:ended";
+const COMPLETED: &str = "local:completed";
 
-fn ended() -> OperationHandle {
-    OperationHandle::new(ENDED)
+fn completed() -> OperationHandle {
+    OperationHandle::new(COMPLETED)
 }
 
-fn observed(handle: &OperationHandle) -> Result<OperationState, Error> {
-    if handle.as_str() == ENDED {
+fn observe_handle(handle: &OperationHandle) -> Result<OperationState, Error> {
+    if handle.as_str() == COMPLETED {
         return Ok(OperationState::Succeeded);
     }
     let rule = "it may be of a cloud: continue the run where it was begun";
@@ -169,7 +169,12 @@ fn observed(handle: &OperationHandle) -> Result<OperationState, Error> {
 }
 
 /// Refuses a write by who did not see the last one.
-fn must_be_at(noun: &'static str, name: &impl fmt::Display, seen: Option<&Revision>, now: u64) -> Result<(), Error> {
+fn require_revision(
+    noun: &'static str,
+    name: &impl fmt::Display,
+    seen: Option<&Revision>,
+    now: u64,
+) -> Result<(), Error> {
     match seen {
         Some(seen) if seen.as_str() == now.to_string() => Ok(()),
         seen => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kiln_prototype::node_name::BadNodeName;
 use kiln_types::{BadName, ErrorClass, FactoryError};
 
-use crate::power::{MachineKey, PowerError};
+use crate::runner::{MachineKey, RunnerError};
 
 /// What can go wrong on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +101,7 @@ pub enum Error {
     },
     /// A machine could not be switched.
     #[error(transparent)]
-    Power(#[from] PowerError),
+    MachineRunner(#[from] RunnerError),
     /// A program failed.
     #[error("`{line}` failed: {message}")]
     Tool {
@@ -145,7 +145,7 @@ impl FactoryError for Error {
             | Self::NodeName(_)
             | Self::NoExtensions { .. } => ErrorClass::Invalid,
             Self::Full { .. } => ErrorClass::Quota,
-            Self::Power(_) => ErrorClass::Transient,
+            Self::MachineRunner(_) => ErrorClass::Transient,
             Self::Io { .. } | Self::Damaged { .. } | Self::Tool { .. } | Self::Stopped { .. } | Self::Worker(_) => {
                 ErrorClass::Unexpected
             }

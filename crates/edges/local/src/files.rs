@@ -40,7 +40,7 @@ impl Files {
     }
 
     /// Counts a change, or says that the end has come. After it nothing is done any more, as in a process that was killed.
-    pub(crate) fn begin(&self) -> Result<(), Error> {
+    pub(crate) fn count_change(&self) -> Result<(), Error> {
         let number = self.changes.load(Ordering::Relaxed);
         if number >= self.stop_before.load(Ordering::Relaxed) {
             return Err(Error::Stopped { number });
@@ -62,21 +62,21 @@ impl Files {
     pub(crate) fn write(&self, relative: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(relative);
         let new = self.path(format!("{relative}.new"));
-        self.begin()?;
+        self.count_change()?;
         let written = || {
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(bytes)?;
             file.sync_data()
         };
         written().map_err(Error::io("write", &new))?;
-        self.begin()?;
+        self.count_change()?;
         fs::rename(&new, &path).map_err(Error::io("write", &path))?;
         sync_parent(&path)
     }
 
     pub(crate) fn remove(&self, relative: &str) -> Result<(), Error> {
         let path = self.path(relative);
-        self.begin()?;
+        self.count_change()?;
         match fs::remove_file(&path) {
             Ok(()) => sync_parent(&path),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -90,20 +90,20 @@ impl Files {
         if path.is_dir() {
             return Ok(());
         }
-        self.begin()?;
+        self.count_change()?;
         let done = DirBuilder::new().recursive(true).mode(mode).create(&path);
         done.map_err(Error::io("make folder", &path))
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         let path = self.path(from);
-        self.begin()?;
+        self.count_change()?;
         fs::rename(&path, self.path(to)).map_err(Error::io("move", &path))
     }
 
     pub(crate) fn remove_tree(&self, relative: &str) -> Result<(), Error> {
         let path = self.path(relative);
-        self.begin()?;
+        self.count_change()?;
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", &path)(error)),
             _ => Ok(()),

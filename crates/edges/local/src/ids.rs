@@ -3,7 +3,7 @@
 use kiln_types::{DefinitionName, ImageSource, SnapshotName, VersionNumber};
 
 use crate::error::Error;
-use crate::power::MachineKey;
+use crate::runner::MachineKey;
 
 /// The one place that there is.
 pub const LOCATION: &str = "local";
@@ -20,41 +20,41 @@ const IMAGE: &str = "/local/images/";
 const INTERFACE: &str = "/local/interfaces/";
 const MACHINE: &str = "/local/machines/";
 
-pub(crate) fn of_snapshot(name: &SnapshotName) -> String {
+pub(crate) fn snapshot_id(name: &SnapshotName) -> String {
     format!("{SNAPSHOT}{name}")
 }
 
-pub(crate) fn snapshot(id: &str) -> Result<SnapshotName, Error> {
+pub(crate) fn parse_snapshot_id(id: &str) -> Result<SnapshotName, Error> {
     let rule = "`/local/snapshots/NAME`";
     Ok(within(id, SNAPSHOT, "snapshot", rule)?.parse()?)
 }
 
-pub(crate) fn of_disk(machine: &MachineKey) -> String {
+pub(crate) fn disk_id(machine: &MachineKey) -> String {
     format!("{DISK}{machine}")
 }
 
 /// The machine whose disk it is.
-pub(crate) fn disk(id: &str) -> Result<MachineKey, Error> {
+pub(crate) fn parse_disk_id(id: &str) -> Result<MachineKey, Error> {
     let rule = "`/local/disks/MACHINE`";
     Ok(within(id, DISK, "disk", rule)?.parse()?)
 }
 
 /// A machine, its interface and its disk: what a machine consists of for who counts parts.
-pub(crate) fn parts(machine: &MachineKey) -> Vec<String> {
-    vec![format!("{MACHINE}{machine}"), format!("{INTERFACE}{machine}"), of_disk(machine)]
+pub(crate) fn part_ids(machine: &MachineKey) -> Vec<String> {
+    vec![format!("{MACHINE}{machine}"), format!("{INTERFACE}{machine}"), disk_id(machine)]
 }
 
 /// The id of an imported image.
-pub fn of_image(name: &str) -> String {
+pub fn image_id(name: &str) -> String {
     format!("{IMAGE}{name}")
 }
 
 /// The name of an imported image.
-pub(crate) fn image(id: &str) -> Result<&str, Error> {
+pub(crate) fn parse_image_id(id: &str) -> Result<&str, Error> {
     within(id, IMAGE, "image", IMAGE_RULE)
 }
 
-pub(crate) fn of_version(line: &DefinitionName, number: &VersionNumber) -> String {
+pub(crate) fn version_id(line: &DefinitionName, number: &VersionNumber) -> String {
     format!("{GALLERY}{}/images/{}/versions/{number}", line.gallery, line.definition)
 }
 
@@ -62,9 +62,9 @@ const IMAGE_RULE: &str =
     "`/local/images/NAME`, `/local/galleries/GALLERY/images/DEFINITION` or this and `/versions/VERSION`";
 
 /// What an id of an image means.
-pub(crate) fn source(id: &str) -> Result<ImageSource, Error> {
+pub(crate) fn parse_image(id: &str) -> Result<ImageSource, Error> {
     let Some(path) = id.strip_prefix(GALLERY) else {
-        image(id)?;
+        parse_image_id(id)?;
         return Ok(ImageSource::Other(id.to_owned()));
     };
     let bad = || Error::BadText { noun: "image", text: id.to_owned(), rule: IMAGE_RULE };
@@ -105,11 +105,11 @@ mod tests {
         let line = DefinitionName { gallery: "SIG_a".parse().unwrap(), definition: "pool-image".into() };
         let number: VersionNumber = "2026.11.05".parse().unwrap();
         let exact = ImageSource::ExactVersion(line.clone(), number.clone());
-        assert_eq!(source(&of_version(&line, &number)).unwrap(), exact);
-        assert_eq!(source("/local/galleries/SIG_a/images/pool-image").unwrap(), ImageSource::Definition(line));
-        assert_eq!(source("/local/images/debian").unwrap(), ImageSource::Other("/local/images/debian".into()));
+        assert_eq!(parse_image(&version_id(&line, &number)).unwrap(), exact);
+        assert_eq!(parse_image("/local/galleries/SIG_a/images/pool-image").unwrap(), ImageSource::Definition(line));
+        assert_eq!(parse_image("/local/images/debian").unwrap(), ImageSource::Other("/local/images/debian".into()));
         for bad in ["", "/local/images/", "/subscriptions/x", "/local/galleries/a/images/b/versions/x"] {
-            assert!(source(bad).is_err(), "{bad}");
+            assert!(parse_image(bad).is_err(), "{bad}");
         }
     }
 }

@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::files::Files;
-use crate::power::{DiskPath, Kind};
 use crate::records::{MachineRecord, SnapshotRecord, VersionRecord};
-use crate::store::Held;
+use crate::runner::{DiskPath, MachineKind};
+use crate::store::LockedStore;
 
 pub use qemu_img::QemuImg;
 
 /// The most layers that a version may stand on. `mount(2)` takes one page of options, in which each layer has its path of about a hundred
 /// characters, and every look-up of a file that is not there asks each layer.
-pub(crate) const MOST_LAYERS: usize = 16;
+pub(crate) const LAYER_LIMIT: usize = 16;
 
 /// A folder of `layers/`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,16 +85,22 @@ pub(crate) struct Layers {
 
 impl Layers {
     /// An empty disk on a chain.
-    pub(crate) fn fresh(&self, held: &Held<'_>, kind: Kind, chain: Chain, top: LayerId) -> Result<Disk, Error> {
-        self.make(held.files(), kind, &chain, &top)?;
+    pub(crate) fn fresh(
+        &self,
+        store: &LockedStore<'_>,
+        kind: MachineKind,
+        chain: Chain,
+        top: LayerId,
+    ) -> Result<Disk, Error> {
+        self.make(store.files(), kind, &chain, &top)?;
         Ok(Disk { chain, top, written: false })
     }
 
     /// What is on a disk now, as a chain that stays so, and the disk with an empty top above it. Nothing is copied. The machine is off.
     pub(crate) fn freeze(
         &self,
-        held: &Held<'_>,
-        kind: Kind,
+        store: &LockedStore<'_>,
+        kind: MachineKind,
         disk: &Disk,
         new_top: LayerId,
     ) -> Result<(Chain, Disk), Error> {
@@ -103,15 +109,15 @@ impl Layers {
         }
         let mut chain = disk.chain.clone();
         chain.layers.push(disk.top.clone());
-        let disk = self.fresh(held, kind, chain.clone(), new_top)?;
+        let disk = self.fresh(store, kind, chain.clone(), new_top)?;
         Ok((chain, disk))
     }
 
-    fn make(&self, files: &Files, kind: Kind, chain: &Chain, id: &LayerId) -> Result<(), Error> {
+    fn make(&self, files: &Files, kind: MachineKind, chain: &Chain, id: &LayerId) -> Result<(), Error> {
         let folder = format!("layers/{id}");
         files.folder(&folder, 0o700)?;
         match kind {
-            Kind::Nspawn => {
+            MachineKind::Nspawn => {
                 files.folder(&format!("{folder}/work"), 0o700)?;
                 files.folder(&format!("{folder}/upper"), 0o755)?;
                 // The root of an overlay has the mode of its upper folder.
@@ -120,36 +126,36 @@ impl Layers {
                 let set = fs::set_permissions(&upper, fs::Permissions::from_mode(mode & 0o7777));
                 set.map_err(Error::io("set the mode of", &upper))
             }
-            Kind::Qemu => {
-                files.begin()?;
+            MachineKind::Qemu => {
+                files.count_change()?;
                 self.qemu_img.create(&files.path(format!("{folder}/disk.qcow2")), &backing(chain))
             }
         }
     }
 
     /// Where the disk of a machine is.
-    pub(crate) fn path(files: &Files, kind: Kind, disk: &Disk) -> DiskPath {
+    pub(crate) fn path(files: &Files, kind: MachineKind, disk: &Disk) -> DiskPath {
         let top = files.path(format!("layers/{}", disk.top));
         match kind {
-            Kind::Nspawn => DiskPath::Folders {
+            MachineKind::Nspawn => DiskPath::Folders {
                 lower: folders(files, &disk.chain),
                 upper: top.join("upper"),
                 work: top.join("work"),
             },
-            Kind::Qemu => DiskPath::Qcow2(top.join("disk.qcow2")),
+            MachineKind::Qemu => DiskPath::Qcow2(top.join("disk.qcow2")),
         }
     }
 
     /// Takes layers that no document names out of the way; [`empty_trash`] removes them when the lock is free again.
-    pub(crate) fn sweep(held: &Held<'_>) -> Result<(), Error> {
+    pub(crate) fn sweep(store: &LockedStore<'_>) -> Result<(), Error> {
         let mut used: BTreeSet<LayerId> = BTreeSet::new();
-        for machine in held.list::<MachineRecord>()? {
+        for machine in store.list::<MachineRecord>()? {
             used.extend(machine.disk.chain.layers);
             used.insert(machine.disk.top);
         }
-        used.extend(held.list::<SnapshotRecord>()?.into_iter().flat_map(|snapshot| snapshot.chain.layers));
-        used.extend(held.list::<VersionRecord>()?.into_iter().flat_map(|version| version.chain.layers));
-        let files = held.files();
+        used.extend(store.list::<SnapshotRecord>()?.into_iter().flat_map(|snapshot| snapshot.chain.layers));
+        used.extend(store.list::<VersionRecord>()?.into_iter().flat_map(|version| version.chain.layers));
+        let files = store.files();
         for name in files.names("layers")? {
             if name.parse().is_ok_and(|id: LayerId| !used.contains(&id)) {
                 files.rename(&format!("layers/{name}"), &format!("trash/{name}"))?;

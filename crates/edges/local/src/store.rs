@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::files::{Files, Lock};
-use crate::power::MachineKey;
+use crate::runner::MachineKey;
 
 /// The format of the documents. A change that an older program would misread takes the next number.
 const FORMAT: u32 = 1;
@@ -115,7 +115,7 @@ impl Store {
         &self.files
     }
 
-    /// Keeps everybody else from switching a machine or copying its disk. Taken before [`hold`](Self::hold), never after.
+    /// Keeps everybody else from switching a machine or copying its disk. Taken before [`lock`](Self::lock), never after.
     pub(crate) fn machine_lock(&self, machine: &MachineKey) -> Result<Lock, Error> {
         self.files.lock(&format!("locks/{machine}.machine"))
     }
@@ -126,28 +126,28 @@ impl Store {
     }
 
     /// Waits until nobody else reads or writes documents.
-    pub(crate) fn hold(&self) -> Result<Held<'_>, Error> {
+    pub(crate) fn lock(&self) -> Result<LockedStore<'_>, Error> {
         let lock = self.files.lock("locks/store")?;
         // A newer program may have been here meanwhile.
         self.check_format()?;
-        Ok(Held { files: &self.files, _lock: lock })
+        Ok(LockedStore { files: &self.files, _lock: lock })
     }
 }
 
 /// The state folder while nobody else reads or writes documents.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct LockedStore<'a> {
     files: &'a Files,
     _lock: Lock,
 }
 
-impl Held<'_> {
+impl LockedStore<'_> {
     pub(crate) fn files(&self) -> &Files {
         self.files
     }
 
     pub(crate) fn find<R: Record>(&self, key: &str) -> Result<Option<R>, Error> {
-        let relative = place::<R>(key)?;
+        let relative = document_path::<R>(key)?;
         let Some(bytes) = self.files.read(&relative)? else { return Ok(None) };
         let damaged = |source| Error::Damaged { path: self.files.path(&relative), source };
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
@@ -158,12 +158,12 @@ impl Held<'_> {
     }
 
     pub(crate) fn put<R: Record>(&self, record: &R) -> Result<(), Error> {
-        let relative = place::<R>(&record.key())?;
+        let relative = document_path::<R>(&record.key())?;
         self.files.write(&relative, &text_of(record, &self.files.path(&relative))?)
     }
 
     pub(crate) fn remove<R: Record>(&self, key: &str) -> Result<(), Error> {
-        self.files.remove(&place::<R>(key)?)
+        self.files.remove(&document_path::<R>(key)?)
     }
 
     pub(crate) fn list<R: Record>(&self) -> Result<Vec<R>, Error> {
@@ -173,7 +173,7 @@ impl Held<'_> {
     }
 }
 
-fn place<R: Record>(key: &str) -> Result<String, Error> {
+fn document_path<R: Record>(key: &str) -> Result<String, Error> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
     if key.is_empty() || key.starts_with('.') || key.len() > 240 || !key.chars().all(plain) {
         let rule = "letters, digits, `-`, `_` or `.`, the first no `.`";

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use bench::Bench;
-use kiln_local::{DiskPath, Kind, QemuImg};
+use kiln_local::{DiskPath, MachineKind, QemuImg};
 use testkit::{Part, require};
 
 const MIB: usize = 1 << 20;
@@ -51,7 +51,7 @@ async fn bytes(bench: &Bench, machine: &str) -> Vec<u8> {
 }
 
 async fn files(base: impl FnOnce(&std::path::Path) -> PathBuf) -> Bench {
-    Bench::new(Kind::Qemu, QemuImg::new(program("qemu-img")), base).await
+    Bench::new(MachineKind::Qemu, QemuImg::new(program("qemu-img")), base).await
 }
 
 fn raw_base(folder: &std::path::Path) -> PathBuf {

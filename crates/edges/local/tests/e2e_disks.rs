@@ -6,11 +6,11 @@ use std::fs;
 use std::process::Command;
 
 use bench::Bench;
-use kiln_local::{DiskPath, Kind, QemuImg};
+use kiln_local::{DiskPath, MachineKind, QemuImg};
 
 /// A pool on a base of a few files.
 async fn folders() -> Bench {
-    Bench::new(Kind::Nspawn, QemuImg::default(), |folder| {
+    Bench::new(MachineKind::Nspawn, QemuImg::default(), |folder| {
         let base = folder.join("base");
         sh(&format!(
             "mkdir -p {0}/etc {0}/dir/deep {0}/kept; cd {0}; chmod 755 .; echo base > etc/os; echo x > dir/x; echo y > dir/deep/y; \

@@ -32,7 +32,7 @@ Exit codes: 0 done, 1 failed or what was asked does not hold, 2 usage or bad inp
 drift found, 130 stopped.";
 
 const LOCAL: &str = "Examples:
-  kiln local run --state ./lab -- bash
+  kiln local run --state ./state -- bash
       A private world; the rest is typed inside it.
   kiln local image import debian ./root
   kiln local pool create nodes --image debian

@@ -7,15 +7,15 @@ use kiln_prototype::node_name::node_of;
 use kiln_types::{ImageSource, InstanceId, PoolName, PowerDown, SecretText, Tags};
 use serde::Serialize;
 
-use super::tend::Each;
-use super::{Local, Shelf};
+use super::reconcile::Failures;
+use super::{Local, State};
 use crate::error::Error;
 use crate::ids;
-use crate::power::{Body, Kind, MachineKey, Power};
-use crate::records::{ImageRecord, Kept, MachineRecord, PoolRecord, instance_id};
+use crate::records::{ImageRecord, MachineRecord, PoolRecord, StoredSecret, instance_id};
+use crate::runner::{MachineConfig, MachineKey, MachineKind, MachineRunner};
 use crate::size::Size;
 
-/// A pool to be made.
+/// A pool to be provisioned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolSpec {
     /// Its name. Its nodes are named after it, so that it has no capital letter.
@@ -34,19 +34,19 @@ pub struct PoolSpec {
 /// A machine as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct MachineSummary {
     pub name: MachineKey,
-    /// Its pool and its place there.
-    pub place: Option<(PoolName, InstanceId)>,
+    /// Its pool and its membership there.
+    pub membership: Option<(PoolName, InstanceId)>,
     /// Its host name.
     pub computer_name: String,
     /// The id that its firmware shows.
     pub vm_id: String,
     /// How it is run.
-    pub kind: Kind,
+    pub kind: MachineKind,
     /// What its addresses are derived from.
     pub number: u16,
-    /// What it was made from.
+    /// What it was provisioned from.
     pub image: ImageSource,
     /// How large it is.
     pub size: Size,
@@ -57,29 +57,29 @@ pub struct Shown {
     pub tags: Tags,
 }
 
-impl<P: Power> Local<P> {
+impl<P: MachineRunner> Local<P> {
     /// Gives a base a name. It is a folder with a root (nspawn) or a disk file (QEMU); it stays where it is and must not change any more.
-    pub async fn import_image(&self, name: &str, kind: Kind, base: &Path) -> Result<(), Error> {
+    pub async fn import_image(&self, name: &str, kind: MachineKind, base: &Path) -> Result<(), Error> {
         let (name, base) = (name.to_owned(), base.to_owned());
-        self.held(move |_, held| {
+        self.locked(move |_, store| {
             let base = base.canonicalize().map_err(Error::io("find", &base))?;
             let fits = match kind {
                 // A colon or a comma would end the name in the options of a mount.
-                Kind::Nspawn => base.is_dir() && !base.to_string_lossy().contains([':', ',', '\\']),
-                Kind::Qemu => base.is_file(),
+                MachineKind::Nspawn => base.is_dir() && !base.to_string_lossy().contains([':', ',', '\\']),
+                MachineKind::Qemu => base.is_file(),
             };
             if !fits {
                 let rule = "a folder without `:`, `,` or `\\` in its path for nspawn, a file for QEMU";
                 return Err(Error::BadText { noun: "base", text: base.display().to_string(), rule });
             }
             let image = ImageRecord { name: name.clone(), kind, base };
-            match held.find::<ImageRecord>(&name)? {
+            match store.find::<ImageRecord>(&name)? {
                 Some(found) if found == image => Ok(()),
                 Some(found) => {
                     let found = found.base.display().to_string();
                     Err(Error::InTheWay { noun: "image", name, found })
                 }
-                None => held.put(&image),
+                None => store.put(&image),
             }
         })
         .await
@@ -88,21 +88,21 @@ impl<P: Power> Local<P> {
     /// Makes a pool with its machines, and switches them on. Repeated after it was killed half way, it is completed.
     pub async fn create_pool(&self, spec: &PoolSpec) -> Result<(), Error> {
         let wanted = spec.clone();
-        self.held(move |_, held| {
-            let image = ids::source(&wanted.image)?;
-            if let Some(found) = held.find::<PoolRecord>(wanted.name.as_str())? {
+        self.locked(move |_, store| {
+            let image = ids::parse_image(&wanted.image)?;
+            if let Some(found) = store.find::<PoolRecord>(wanted.name.as_str())? {
                 if found.image == image && found.size == wanted.size && !found.deleting {
                     return Ok(());
                 }
                 let found = if found.deleting {
                     "it is being deleted".to_owned()
                 } else {
-                    format!("made from another image or of size {}", found.size)
+                    format!("provisioned from another image or of size {}", found.size)
                 };
                 return Err(Error::InTheWay { noun: "pool", name: wanted.name.to_string(), found });
             }
             must_name_nodes(&wanted.name)?;
-            Shelf::resolve(held, &image)?;
+            State::resolve(store, &image)?;
             let mut pool = PoolRecord {
                 name: wanted.name,
                 revision: 1,
@@ -111,62 +111,62 @@ impl<P: Power> Local<P> {
                 members: BTreeSet::new(),
                 model: 1,
                 image,
-                custom_data: wanted.custom_data.map(Kept),
+                custom_data: wanted.custom_data.map(StoredSecret),
                 tags: wanted.tags,
                 deleting: false,
             };
             pool.add_members(wanted.capacity);
-            held.put(&pool)
+            store.put(&pool)
         })
         .await?;
-        self.tend(&spec.name).await
+        self.reconcile(&spec.name).await
     }
 
     /// Removes a pool with its machines. One that is not there is removed already.
     pub async fn delete_pool(&self, pool: &PoolName) -> Result<(), Error> {
         let name = pool.clone();
-        self.held(move |_, held| {
-            let Some(mut pool) = held.find::<PoolRecord>(name.as_str())? else { return Ok(()) };
+        self.locked(move |_, store| {
+            let Some(mut pool) = store.find::<PoolRecord>(name.as_str())? else { return Ok(()) };
             pool.deleting = true;
             pool.members.clear();
             pool.revision += 1;
-            held.put(&pool)
+            store.put(&pool)
         })
         .await?;
-        self.tend(pool).await
+        self.reconcile(pool).await
     }
 
     /// All machines, of pools and alone.
-    pub async fn machines(&self) -> Result<Vec<Shown>, Error> {
-        let machines = self.held(|_, held| held.list::<MachineRecord>()).await?;
+    pub async fn machines(&self) -> Result<Vec<MachineSummary>, Error> {
+        let machines = self.locked(|_, store| store.list::<MachineRecord>()).await?;
         Ok(machines.into_iter().map(shown).collect())
     }
 
-    /// What a machine is made of.
-    pub async fn body(&self, machine: &MachineKey) -> Result<Body, Error> {
+    /// What a machine is provisioned of.
+    pub async fn machine_config(&self, machine: &MachineKey) -> Result<MachineConfig, Error> {
         let key = machine.clone();
-        self.held(move |shelf, held| Ok(shelf.body(&held.get(key.as_str())?))).await
+        self.locked(move |state, store| Ok(state.machine_config(&store.get(key.as_str())?))).await
     }
 
-    /// Completes what was left half done, and switches on what should be on: after the world that held the machines ended.
+    /// Completes what was left half done, and switches on what should be on: after the world that store the machines ended.
     pub async fn restore(&self) -> Result<(), Error> {
-        let pools = self.held(|_, held| held.list::<PoolRecord>()).await?;
-        let mut all = Each::default();
+        let pools = self.locked(|_, store| store.list::<PoolRecord>()).await?;
+        let mut all = Failures::default();
         for pool in pools {
-            all.add(self.tend(&pool.name).await)?;
+            all.add(self.reconcile(&pool.name).await)?;
         }
         for machine in self.machines().await?.into_iter().filter(|machine| machine.wanted_on) {
-            all.add(self.switch_on(&machine.name).await.map(drop))?;
+            all.add(self.start_machine(&machine.name).await.map(drop))?;
         }
         all.done()
     }
 
     /// Switches every machine off, in good order. Those that should be on still should.
     pub async fn suspend(&self) -> Result<(), Error> {
-        let mut all = Each::default();
+        let mut all = Failures::default();
         for machine in self.machines().await? {
-            let _alone = self.alone(&machine.name).await?;
-            all.add(self.power.switch_off(&machine.name, PowerDown::KeepHardware).await.map_err(Error::from))?;
+            let _lock = self.lock_machine(&machine.name).await?;
+            all.add(self.runner.stop(&machine.name, PowerDown::KeepHardware).await.map_err(Error::from))?;
         }
         all.done()
     }
@@ -183,9 +183,9 @@ fn must_name_nodes(pool: &PoolName) -> Result<(), Error> {
     Err(Error::BadText { noun: "pool", text: pool.to_string(), rule })
 }
 
-fn shown(machine: MachineRecord) -> Shown {
-    Shown {
-        place: machine.place.map(|place| (place.pool.clone(), place.id())),
+fn shown(machine: MachineRecord) -> MachineSummary {
+    MachineSummary {
+        membership: machine.membership.map(|membership| (membership.pool.clone(), membership.id())),
         name: machine.name,
         computer_name: machine.computer_name,
         vm_id: machine.vm_id,

@@ -1,4 +1,4 @@
-//! A long chain made short: its layers in one, on the same base.
+//! A long chain provisioned short: its layers in one, on the same base.
 //!
 //! overlayfs says in a layer that a name below it is gone (a character device 0:0, a whiteout) or that a folder hides what is below
 //! (opaque). Both stay in the joined layer, because the base below it stays too.
@@ -14,25 +14,25 @@ use super::qemu_img::finished;
 use super::{Chain, LayerId, Layers};
 use crate::error::Error;
 use crate::files::Files;
-use crate::power::Kind;
+use crate::runner::MachineKind;
 
 const OPAQUE: &str = "trusted.overlay.opaque";
 
 impl Layers {
-    /// Joins a chain into a layer that stands in `building/` until it is moved to its place. Who calls it holds the lock of builds.
-    pub(crate) fn join(&self, files: &Files, kind: Kind, chain: &Chain, id: &LayerId) -> Result<(), Error> {
+    /// Joins a chain into a layer that stands in `building/` until it is moved to its membership. Who calls it holds the lock of builds.
+    pub(crate) fn join(&self, files: &Files, kind: MachineKind, chain: &Chain, id: &LayerId) -> Result<(), Error> {
         for left in files.names("building")? {
             files.remove_tree(&format!("building/{left}"))?;
         }
         files.folder(&format!("building/{id}"), 0o700)?;
         let target = files.path(format!("building/{id}"));
-        files.begin()?;
+        files.count_change()?;
         match (kind, chain.layers.last()) {
-            (Kind::Qemu, Some(last)) => {
+            (MachineKind::Qemu, Some(last)) => {
                 let from = files.path(format!("layers/{last}/disk.qcow2"));
                 self.qemu_img.join(&from, &target.join("disk.qcow2"), &chain.base)
             }
-            (Kind::Nspawn, Some(_)) => {
+            (MachineKind::Nspawn, Some(_)) => {
                 let upper = target.join("upper");
                 fs::create_dir(&upper).map_err(Error::io("make folder", &upper))?;
                 for layer in &chain.layers {
@@ -59,7 +59,7 @@ fn merge(layer: &Path, target: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes from `target` what the layer hides and a copy would not replace. A folder in place of something else hides what the base has
+/// Removes from `target` what the layer hides and a copy would not replace. A folder in membership of something else hides what the base has
 /// of that name, as that did.
 fn clear(layer: &Path, target: &Path, hides: &mut Vec<PathBuf>) -> Result<(), Error> {
     for entry in fs::read_dir(layer).map_err(Error::io("list", layer))? {

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use kiln_local::{Body, DiskPath, Kind, Local, LocalOptions, MachineKey, PoolSpec, Power, PowerError, QemuImg, Store};
+use kiln_local::{
+    DiskPath, Local, LocalOptions, MachineConfig, MachineKey, MachineKind, MachineRunner, PoolSpec, QemuImg,
+    RunnerError, Store,
+};
 use kiln_types::{
     Architecture, DefinitionIdentity, DefinitionName, Factory, Gallery, Generation, ImageDefinition, ImageSource,
     InstanceId, PoolName, PowerDown, Publication, RecipeChange, SecurityType, SnapshotRequest, Storage, Tags,
@@ -16,18 +19,18 @@ use kiln_types::{
 #[derive(Debug, Default)]
 struct Switch(Mutex<BTreeSet<MachineKey>>);
 
-impl Power for Switch {
-    async fn switch_on(&self, body: &Body) -> Result<(), PowerError> {
-        self.0.lock().unwrap().insert(body.name.clone());
+impl MachineRunner for Switch {
+    async fn start(&self, config: &MachineConfig) -> Result<(), RunnerError> {
+        self.0.lock().unwrap().insert(config.name.clone());
         Ok(())
     }
 
-    async fn switch_off(&self, name: &MachineKey, _: PowerDown) -> Result<(), PowerError> {
+    async fn stop(&self, name: &MachineKey, _: PowerDown) -> Result<(), RunnerError> {
         self.0.lock().unwrap().remove(name);
         Ok(())
     }
 
-    async fn is_on(&self, name: &MachineKey) -> Result<bool, PowerError> {
+    async fn is_running(&self, name: &MachineKey) -> Result<bool, RunnerError> {
         Ok(self.0.lock().unwrap().contains(name))
     }
 }
@@ -39,7 +42,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// A pool of two on a base, which is made in a folder.
-    pub(crate) async fn new(kind: Kind, qemu_img: QemuImg, base: impl FnOnce(&Path) -> PathBuf) -> Self {
+    pub(crate) async fn new(kind: MachineKind, qemu_img: QemuImg, base: impl FnOnce(&Path) -> PathBuf) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let next = AtomicU64::new(0);
         let new_id = move || format!("00000000-0000-4000-8000-{:012x}", next.fetch_add(1, Ordering::Relaxed));
@@ -61,7 +64,7 @@ impl Bench {
     }
 
     pub(crate) async fn disk(&self, machine: &str) -> DiskPath {
-        self.local.body(&machine.parse().unwrap()).await.unwrap().disk
+        self.local.machine_config(&machine.parse().unwrap()).await.unwrap().disk
     }
 
     pub(crate) async fn forget(&self, snapshot: &str) {

@@ -8,7 +8,7 @@ use kiln_local::{Error, Local};
 use kiln_types::{Factory, ImageSource, Machines, OWNER_TAG, PowerDown, Protection, RecipeChange, SecretText, Tags};
 
 use crate::support::{
-    Remembered, World, canary, files_on, gallery, id, image_definition, line, machine_name, machine_spec, pool,
+    Remembered, Setup, canary, files_on, gallery, id, image_definition, line, machine_name, machine_spec, pool,
     pool_spec, publication, snapshot_request,
 };
 
@@ -87,9 +87,9 @@ const LIFE: [(&str, Verb); 23] = [
     ("delete pool", |l| Box::pin(async { l.delete_pool(&pool()).await })),
 ];
 
-/// What can be seen of a world, with what is made anew at random left out.
-async fn seen(world: &World) -> BTreeMap<String, String> {
-    let local = world.process();
+/// What can be seen of a setup, with what is made anew at random left out.
+async fn seen(setup: &Setup) -> BTreeMap<String, String> {
+    let local = setup.process();
     let mut seen = BTreeMap::new();
     for pool in local.pools().await.unwrap() {
         for instance in local.instances(&pool.name).await.unwrap() {
@@ -100,7 +100,7 @@ async fn seen(world: &World) -> BTreeMap<String, String> {
         seen.insert(format!("pool {}", pool.name), format!("{pool:?}"));
     }
     for machine in local.machines().await.unwrap() {
-        let files = files_on(&local.body(&machine.name).await.unwrap().disk);
+        let files = files_on(&local.machine_config(&machine.name).await.unwrap().disk);
         let disk: Vec<&String> = files.keys().collect();
         let told = (machine.number, machine.wanted_on, machine.layers, disk);
         seen.insert(format!("machine {}", machine.name), format!("{told:?}"));
@@ -108,7 +108,7 @@ async fn seen(world: &World) -> BTreeMap<String, String> {
     for version in local.versions(&line()).await.unwrap() {
         seen.insert(format!("version {}", version.number), format!("{version:?}"));
     }
-    for folder in fs::read_dir(world.state()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+    for folder in fs::read_dir(setup.state()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         // Locks are made by who comes; a layer's name is random.
@@ -119,22 +119,22 @@ async fn seen(world: &World) -> BTreeMap<String, String> {
         };
         seen.insert(format!("folder {name}"), told);
     }
-    seen.insert("on".to_owned(), format!("{:?}", world.power.on()));
+    seen.insert("on".to_owned(), format!("{:?}", setup.runner.on()));
     seen
 }
 
 /// Layers that a killed process left go with the next sweep, of whatever verb it is.
-async fn sweep(world: &World) {
-    world.process().delete_snapshot(&"none".parse().unwrap()).await.unwrap();
+async fn sweep(setup: &Setup) {
+    setup.process().delete_snapshot(&"none".parse().unwrap()).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_verb_that_was_killed_anywhere_and_asked_for_again_ends_where_it_would_have() {
-    let mut world = World::new();
-    world.process().import_image("debian", kiln_local::Kind::Nspawn, &world.base()).await.unwrap();
+    let mut setup = Setup::new();
+    setup.process().import_image("debian", kiln_local::MachineKind::Nspawn, &setup.base()).await.unwrap();
     let mut stops = 0;
     for (name, verb) in LIFE {
-        let after = world.copy();
+        let after = setup.copy();
         let local = after.process();
         verb(&local).await.unwrap_or_else(|error| panic!("{name}: {error}"));
         let changes = local.store().changes();
@@ -144,7 +144,7 @@ async fn a_verb_that_was_killed_anywhere_and_asked_for_again_ends_where_it_would
         assert_eq!(seen(&after).await, wanted, "{name}, asked for twice");
 
         for at in 0..changes {
-            let killed = world.copy();
+            let killed = setup.copy();
             let local = killed.process();
             local.store().stop_before(Some(at));
             // What completes while it looks swallows the end, and does no more either.
@@ -156,9 +156,9 @@ async fn a_verb_that_was_killed_anywhere_and_asked_for_again_ends_where_it_would
             assert_eq!(ended, wanted, "{name}, killed at {at}");
             stops += 1;
         }
-        world = after;
+        setup = after;
     }
     assert!(stops > 100, "{stops}");
-    assert_eq!(seen(&world).await["folder layers"], "0");
+    assert_eq!(seen(&setup).await["folder layers"], "0");
     println!("{stops} stops in {} verbs", LIFE.len());
 }

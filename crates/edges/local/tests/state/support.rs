@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_local::{
-    Body, DiskPath, Error, Kind, Local, LocalOptions, MachineKey, PoolSpec, Power, PowerError, QemuImg, Store,
+    DiskPath, Error, Local, LocalOptions, MachineConfig, MachineKey, MachineKind, MachineRunner, PoolSpec, QemuImg,
+    RunnerError, Store,
 };
 use kiln_types::{
     Architecture, Canary, CanaryName, DefinitionIdentity, DefinitionName, Factory, Gallery, Generation,
@@ -38,50 +39,50 @@ impl Remembered {
         *self.broken.lock().unwrap() = machine;
     }
 
-    fn check(&self, act: &'static str, machine: &MachineKey) -> Result<(), PowerError> {
+    fn check(&self, act: &'static str, machine: &MachineKey) -> Result<(), RunnerError> {
         if self.broken.lock().unwrap().as_ref() != Some(machine) {
             return Ok(());
         }
-        Err(PowerError { act, machine: machine.clone(), source: "there is a hole in it".into() })
+        Err(RunnerError { act, machine: machine.clone(), source: "there is a hole in it".into() })
     }
 }
 
-impl Power for Remembered {
-    async fn switch_on(&self, body: &Body) -> Result<(), PowerError> {
-        self.check("switch on", &body.name)?;
+impl MachineRunner for Remembered {
+    async fn start(&self, config: &MachineConfig) -> Result<(), RunnerError> {
+        self.check("start", &config.name)?;
         let mut on = self.on.lock().unwrap();
-        if on.contains_key(&body.name) {
+        if on.contains_key(&config.name) {
             return Ok(());
         }
-        let DiskPath::Folders { lower, upper, .. } = &body.disk else { panic!("{body:?}") };
+        let DiskPath::Folders { lower, upper, .. } = &config.disk else { panic!("{config:?}") };
         // Who writes writes alone.
         for (other, disk) in on.iter() {
             let DiskPath::Folders { lower: below, upper: writes, .. } = disk else { panic!("{disk:?}") };
             assert!(
                 writes.file_name().is_some() && writes != upper,
                 "{other} and {} write to {}",
-                body.name,
+                config.name,
                 upper.display()
             );
-            assert!(!below.contains(upper), "{} writes what is below {other}", body.name);
-            assert!(!lower.contains(writes), "{other} writes what is below {}", body.name);
+            assert!(!below.contains(upper), "{} writes what is below {other}", config.name);
+            assert!(!lower.contains(writes), "{other} writes what is below {}", config.name);
         }
         for folder in lower.iter().chain([upper]) {
-            assert!(folder.is_dir(), "{} stands on {}, which is gone", body.name, folder.display());
+            assert!(folder.is_dir(), "{} stands on {}, which is gone", config.name, folder.display());
         }
         let boot = self.boots.fetch_add(1, Ordering::Relaxed);
-        fs::write(upper.join(format!("booted-{}", body.name)), boot.to_string()).unwrap();
-        on.insert(body.name.clone(), body.disk.clone());
+        fs::write(upper.join(format!("booted-{}", config.name)), boot.to_string()).unwrap();
+        on.insert(config.name.clone(), config.disk.clone());
         Ok(())
     }
 
-    async fn switch_off(&self, name: &MachineKey, _: PowerDown) -> Result<(), PowerError> {
-        self.check("switch off", name)?;
+    async fn stop(&self, name: &MachineKey, _: PowerDown) -> Result<(), RunnerError> {
+        self.check("stop", name)?;
         self.on.lock().unwrap().remove(name);
         Ok(())
     }
 
-    async fn is_on(&self, name: &MachineKey) -> Result<bool, PowerError> {
+    async fn is_running(&self, name: &MachineKey) -> Result<bool, RunnerError> {
         Ok(self.on.lock().unwrap().contains_key(name))
     }
 }
@@ -97,19 +98,19 @@ pub(crate) fn options() -> LocalOptions {
 }
 
 /// A state folder beside a base with one file.
-pub(crate) struct World {
+pub(crate) struct Setup {
     pub(crate) folder: tempfile::TempDir,
     base: Arc<tempfile::TempDir>,
-    pub(crate) power: Arc<Remembered>,
+    pub(crate) runner: Arc<Remembered>,
 }
 
-impl World {
+impl Setup {
     pub(crate) fn new() -> Self {
         let folder = scratch();
         let base = Arc::new(scratch());
         fs::write(base.path().join("etc-base"), "base").unwrap();
         Store::create(&folder.path().join("state")).unwrap();
-        Self { folder, base, power: Arc::default() }
+        Self { folder, base, runner: Arc::default() }
     }
 
     pub(crate) fn state(&self) -> PathBuf {
@@ -122,14 +123,14 @@ impl World {
 
     /// Another process.
     pub(crate) fn process(&self) -> Local<Remembered> {
-        Local::new(Store::open(&self.state()).unwrap(), self.power.clone(), options())
+        Local::new(Store::open(&self.state()).unwrap(), self.runner.clone(), options())
     }
 
-    /// The same world, apart, on the same base.
+    /// The same setup, apart, on the same base.
     pub(crate) fn copy(&self) -> Self {
         let folder = scratch();
         copy(self.folder.path(), folder.path());
-        Self { folder, base: self.base.clone(), power: Arc::new(self.power.copy()) }
+        Self { folder, base: self.base.clone(), runner: Arc::new(self.runner.copy()) }
     }
 }
 
@@ -255,7 +256,7 @@ pub(crate) fn machine_name(name: &str) -> MachineName {
 
 /// An image, and a pool of two made from it.
 pub(crate) async fn with_pool(local: &Local<Remembered>, base: &Path) -> Result<Pool, Error> {
-    local.import_image("debian", Kind::Nspawn, base).await?;
+    local.import_image("debian", MachineKind::Nspawn, base).await?;
     local.create_pool(&pool_spec(2)).await?;
     local.describe_pool(&pool()).await
 }

@@ -40,7 +40,7 @@ pub(crate) fn make_disk(folder: &Path, debian: &Path, with_kernel: &Path, tools:
     let boot = fs::read_dir(with_kernel.join("boot")).into_iter().flatten().flatten().map(|entry| entry.path());
     let kernel = boot.into_iter().find(|path| path.to_string_lossy().contains("/vmlinuz-")).expect("a kernel");
     let disk = folder.join("node.raw");
-    let words = kiln_local::world::program(Some(tools), "mke2fs");
+    let words = kiln_local::sandbox::program(Some(tools), "mke2fs");
     let options = ["-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1", "-d"];
     let mut command = Command::new(&words[0]);
     let made = command.args(&words[1..]).args(options).arg(&root).arg(&disk).arg("4G").output().expect("mke2fs runs");

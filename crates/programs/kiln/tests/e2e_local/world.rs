@@ -241,7 +241,7 @@ fn machines_outlive_who_switched_them_on_know_who_they_are_and_go_with_their_poo
         // A machine of no pool is a virtual machine of no scale set.
         kiln(&["local", "machine", "create", "alone-1", "--image", "debian"]);
         let alone = machines().remove("alone-1").expect("it is there");
-        assert_eq!((&alone["on"], &alone["place"]), (&serde_json::json!(true), &serde_json::Value::Null));
+        assert_eq!((&alone["on"], &alone["membership"]), (&serde_json::json!(true), &serde_json::Value::Null));
         assert_eq!(ask("alone-1", "vmId"), text(&alone, "vmId"));
         assert_eq!(ask("alone-1", "name"), "alone-1");
         assert_eq!(ask("alone-1", "vmScaleSetName"), "");
