@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::expected::Configured;
 use crate::tree::Item;
-use crate::{Error, medium};
+use crate::{Error, media};
 
 /// Who configures the node, and from where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ pub enum Variant {
 pub(crate) const DOCUMENT: &str = include_str!("../document.json");
 
 /// The device of the medium: the third disk.
-pub(crate) const MEDIUM: &str = "/dev/nvme2n1";
+pub(crate) const MEDIA: &str = "/dev/nvme2n1";
 
 /// What every variant has: a network (the route to the metadata service comes with the lease, as it does on Azure), a kubelet that says when it was started, and a reporter.
 const NETWORK: &str = "\
@@ -129,7 +129,7 @@ impl Variant {
     }
 
     /// The id of its machine. A copy is in another one.
-    pub(crate) fn machine(self) -> &'static str {
+    pub(crate) fn vm_id(self) -> &'static str {
         match self {
             Self::Clone => "b1d7c7d0-1f0e-4d0a-8f0b-9d7a3c5e2f14",
             _ => "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02",
@@ -150,16 +150,16 @@ impl Variant {
         match self {
             Self::Floor => {
                 items.extend(baked(expected));
-                items.push(Item::wanted("kubelet.service"));
+                items.push(Item::enable("kubelet.service"));
             }
             Self::CloudInit => items.extend(cloud_init(expected)),
             Self::Kilnd | Self::Again | Self::Clone | Self::Disks | Self::KilndImds | Self::WaitForNetwork => {
                 items.extend(installed(kilnd, units)?);
-                items.push(Item::wanted("kubelet.service"));
+                items.push(Item::enable("kubelet.service"));
             }
         }
         if matches!(self, Self::Kilnd | Self::Disks) {
-            let text = format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd boot --cd {MEDIUM}\n");
+            let text = format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd boot --cd {MEDIA}\n");
             items.push(Item::text("/etc/systemd/system/kiln-config.service.d/bench.conf", text));
         }
         if self == Self::WaitForNetwork {
@@ -181,13 +181,13 @@ fn common() -> Vec<Item> {
         Item::text("/etc/machine-id", ""),
         Item::text("/etc/systemd/network/80-bench.network", NETWORK),
         Item::Link { path: networkd.to_owned(), to: "/lib/systemd/system/systemd-networkd.service".to_owned() },
-        Item::Gone("/etc/systemd/system/multi-user.target.wants/ssh.service".to_owned()),
+        Item::Remove("/etc/systemd/system/multi-user.target.wants/ssh.service".to_owned()),
         Item::program("/usr/local/bin/kubelet", KUBELET),
         Item::text("/etc/systemd/system/kubelet.service", KUBELET_UNIT),
         Item::text("/usr/lib/kiln/image.json", image.to_string()),
         Item::program("/usr/local/sbin/bench-report", reporter()),
         Item::text("/etc/systemd/system/bench-report.service", REPORT_UNIT),
-        Item::wanted("bench-report.service"),
+        Item::enable("bench-report.service"),
     ]
 }
 
@@ -307,7 +307,7 @@ fn with_disks(document: &str) -> String {
 
 /// The medium's file.
 pub(crate) fn ovf_env() -> String {
-    medium::ovf_env(DOCUMENT)
+    media::ovf_env(DOCUMENT)
 }
 
 #[cfg(test)]
@@ -353,8 +353,8 @@ mod tests {
 
     #[test]
     fn a_copy_is_in_another_machine_than_its_donor_and_an_ordinary_start_is_not() {
-        assert_ne!(Variant::Clone.machine(), Variant::Kilnd.machine());
-        assert_eq!(Variant::Again.machine(), Variant::Kilnd.machine());
+        assert_ne!(Variant::Clone.vm_id(), Variant::Kilnd.vm_id());
+        assert_eq!(Variant::Again.vm_id(), Variant::Kilnd.vm_id());
         assert!(!Variant::measured().contains(&Variant::Disks) && Variant::measured().contains(&Variant::Clone));
         assert!(Variant::Disks.document().contains(r#""growRoot":true"#));
     }

@@ -1,9 +1,9 @@
-//! The provisioning medium, as Azure hands it to a machine.
+//! The provisioning media of the machines.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// `ovf-env.xml` with a document as custom data.
+/// The `ovf-env.xml` with a document as custom data.
 pub(crate) fn ovf_env(document: &str) -> String {
     let data = STANDARD.encode(document);
     format!(

@@ -1,4 +1,4 @@
-//! The report as a picture: a bar per variant.
+//! The report as a bar chart.
 
 use std::fmt::Write as _;
 
@@ -6,32 +6,32 @@ use crate::report::Report;
 use crate::{Clock, Variant};
 
 const WIDTH: f64 = 860.0;
-/// Where bars begin, behind what they are called.
+/// The start of the bars, after their labels.
 const LEFT: f64 = 250.0;
-/// The longest bar, with room for its figure.
+/// The length of the longest bar, which leaves room for its value.
 const LONGEST: f64 = 430.0;
 const TOP: f64 = 84.0;
 const STEP: f64 = 36.0;
 const BAR: f64 = 22.0;
 
-/// Who configures a node, in the words of people. What is measured for its own sake has no bar.
-fn words(variant: Variant) -> Option<(&'static str, &'static str)> {
+/// The label and colour of a variant's bar; `None` for variants that are not compared with the others.
+fn label(variant: Variant) -> Option<(&'static str, &'static str)> {
     match variant {
-        Variant::Floor => Some(("nobody: it is in the disk", "#8c959f")),
-        Variant::Kilnd => Some(("kilnd, from the medium", "#c2410c")),
+        Variant::Floor => Some(("no agent: files on the disk", "#8c959f")),
+        Variant::Kilnd => Some(("kilnd, from provisioning media", "#c2410c")),
         Variant::KilndImds => Some(("kilnd, from the metadata service", "#ea7c3c")),
         Variant::CloudInit => Some(("cloud-init", "#8c959f")),
         _ => None,
     }
 }
 
-/// The bars as SVG, against cloud-init; nothing where no two variants can be compared.
-pub(crate) fn bars(report: &Report) -> Option<String> {
+/// Draws the bars as SVG, with their ratio to cloud-init; `None` with fewer than two variants.
+pub(crate) fn draw_bars(report: &Report) -> Option<String> {
     let bars: Vec<(&str, &str, f64, Option<f64>)> = report
         .rows
         .iter()
         .filter_map(|row| {
-            let (name, colour) = words(row.variant)?;
+            let (name, colour) = label(row.variant)?;
             let ratio = report.ratio(row.variant, Variant::CloudInit).and_then(Result::ok);
             Some((name, colour, row.busy()?, ratio))
         })
@@ -41,16 +41,16 @@ pub(crate) fn bars(report: &Report) -> Option<String> {
         return None;
     }
     let unit = match report.clock {
-        Clock::Wall => "s of this host",
+        Clock::Wall => "s of the host",
         Clock::Instructions => "s of 500 million instructions",
     };
     let runs = report.rows.iter().map(|row| row.boots.len()).min().unwrap_or_default();
     let height = bars.iter().fold(TOP, |height, _| height + STEP) + 12.0;
     let mut svg = format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="system-ui, -apple-system, Segoe UI, sans-serif" role="img" aria-label="Work from the kernel's entry to kubelet's start, by who configures the node">
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="system-ui, -apple-system, Segoe UI, sans-serif" role="img" aria-label="Busy time from the kernel's entry to kubelet's start, by the agent that configures the node">
 <rect x="0.5" y="0.5" width="{}" height="{}" rx="10" fill="#ffffff" stroke="#d0d7de"/>
 <text x="24" y="34" font-size="17" font-weight="bold" fill="#1f2328">From the kernel's entry to kubelet's start</text>
-<text x="24" y="58" font-size="13" fill="#57606a">work of one processor in {unit}, median of {runs}; the same disk, the same node in the end</text>
+<text x="24" y="58" font-size="13" fill="#57606a">busy time of one processor in {unit}, median of {runs}; same disk, same resulting node; linear scale</text>
 "##,
         WIDTH - 1.0,
         height - 1.0
@@ -98,22 +98,22 @@ mod tests {
         Row { variant, boots: vec![boot] }
     }
 
-    fn picture(rows: Vec<Row>) -> Option<String> {
-        bars(&Report { rows, contained: Vec::new(), clock: Clock::Instructions })
+    fn chart(rows: Vec<Row>) -> Option<String> {
+        draw_bars(&Report { rows, contained: Vec::new(), clock: Clock::Instructions })
     }
 
     #[test]
-    fn a_bar_is_as_long_as_its_variant_is_busy() {
+    fn bar_length_is_proportional_to_busy_time() {
         let rows = vec![row(Variant::Kilnd, 5.0, b"x"), row(Variant::CloudInit, 20.0, b"x")];
-        let svg = picture(rows).unwrap();
+        let svg = chart(rows).unwrap();
         assert!(svg.contains(r#"width="107.5""#) && svg.contains(r#"width="430.0""#), "{svg}");
         assert!(svg.contains("5.0 s  0.25 of cloud-init"), "{svg}");
     }
 
     #[test]
-    fn nodes_that_are_not_alike_have_no_share_and_one_bar_is_no_picture() {
-        let svg = picture(vec![row(Variant::Kilnd, 5.0, b"x"), row(Variant::CloudInit, 20.0, b"y")]).unwrap();
+    fn different_nodes_have_no_ratio_and_one_bar_is_not_drawn() {
+        let svg = chart(vec![row(Variant::Kilnd, 5.0, b"x"), row(Variant::CloudInit, 20.0, b"y")]).unwrap();
         assert!(!svg.contains("0.25"), "{svg}");
-        assert_eq!(picture(vec![row(Variant::Kilnd, 5.0, b"x"), row(Variant::Again, 5.0, b"x")]), None);
+        assert_eq!(chart(vec![row(Variant::Kilnd, 5.0, b"x"), row(Variant::Again, 5.0, b"x")]), None);
     }
 }
