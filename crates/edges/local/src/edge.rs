@@ -1,7 +1,7 @@
-//! The engine's verbs on this machine.
+//! The local factory: the operations of the engine on a state folder.
 //!
-//! A verb does its work before it returns, so that its handle names something that ended. Killed half way it leaves documents that say what
-//! was wanted; the same verb, or whoever looks at the pool next, completes it.
+//! An operation is complete when it returns, so its handle always names a completed operation. If it is killed half-way, it leaves documents
+//! that describe the wanted state; the same operation, or the next that reads the pool, completes it.
 
 mod admin;
 mod canaries;
@@ -28,20 +28,17 @@ use crate::store::{LockedStore, Store};
 
 pub use admin::{MachineSummary, PoolSpec};
 
-/// What the time is.
+/// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Makes a UUID that nobody has.
+/// Returns a new UUID.
 pub type NewId = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// What a factory on this machine is provisioned with.
+/// The dependencies of a local factory.
 #[derive(Clone)]
 pub struct LocalOptions {
-    /// What the time is.
     pub clock: Clock,
-    /// Makes UUIDs.
     pub new_id: NewId,
-    /// How `qemu-img` is run.
     pub qemu_img: QemuImg,
 }
 
@@ -51,7 +48,7 @@ impl fmt::Debug for LocalOptions {
     }
 }
 
-/// Machines on this machine.
+/// The local factory. `P` starts and stops its machines.
 #[derive(Debug)]
 pub struct Local<P> {
     state: State,
@@ -64,7 +61,7 @@ impl<P> Clone for Local<P> {
     }
 }
 
-/// Documents and disks: everything but power.
+/// The documents and disks of the factory: everything but running machines.
 #[derive(Debug, Clone)]
 struct State {
     store: Store,
@@ -97,7 +94,7 @@ impl State {
 }
 
 impl<P: MachineRunner> Local<P> {
-    /// Works on a state folder.
+    /// A factory with an open state folder.
     pub fn new(store: Store, runner: Arc<P>, options: LocalOptions) -> Self {
         let layers = Layers { qemu_img: options.qemu_img.clone() };
         Self { state: State { store, layers, options }, runner }
@@ -108,13 +105,13 @@ impl<P: MachineRunner> Local<P> {
         &self.state.store
     }
 
-    /// What switches its machines.
+    /// Starts and stops the machines.
     pub fn runner(&self) -> &P {
         &self.runner
     }
 
-    /// Does something with documents and disks where it may block.
-    async fn state<T: Send + 'static>(
+    /// Calls `work` on a thread that may block.
+    async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&State) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
@@ -122,20 +119,20 @@ impl<P: MachineRunner> Local<P> {
         tokio::task::spawn_blocking(move || work(&own)).await?
     }
 
-    /// The same with all documents store.
+    /// Calls `work` with the lock on all documents.
     async fn locked<T: Send + 'static>(
         &self,
         work: impl FnOnce(&State, &LockedStore<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.state(move |state| work(state, &state.store.lock()?)).await
+        self.blocking(move |state| work(state, &state.store.lock()?)).await
     }
 
-    /// The same, and layers that nobody names afterwards are removed.
+    /// Calls `work` with the lock on all documents, then removes layers that no document refers to.
     async fn locked_then_swept<T: Send + 'static>(
         &self,
         work: impl FnOnce(&State, &LockedStore<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.state(move |state| {
+        self.blocking(move |state| {
             let store = state.store.lock()?;
             let done = work(state, &store)?;
             Layers::sweep(&store)?;
@@ -146,14 +143,14 @@ impl<P: MachineRunner> Local<P> {
         .await
     }
 
-    /// Keeps everybody else from switching a machine or copying its disk.
+    /// Takes the lock for starting or stopping a machine, or for copying its disk.
     async fn lock_machine(&self, machine: &MachineKey) -> Result<Lock, Error> {
         let machine = machine.clone();
-        self.state(move |state| state.store.machine_lock(&machine)).await
+        self.blocking(move |state| state.store.machine_lock(&machine)).await
     }
 }
 
-/// The handle of what ended before it was returned.
+/// The handle of an operation that was complete when it returned.
 const COMPLETED: &str = "local:completed";
 
 fn completed() -> OperationHandle {
@@ -164,24 +161,22 @@ fn observe_handle(handle: &OperationHandle) -> Result<OperationState, Error> {
     if handle.as_str() == COMPLETED {
         return Ok(OperationState::Succeeded);
     }
-    let rule = "it may be of a cloud: continue the run where it was begun";
-    Err(Error::BadText { noun: "operation", text: handle.as_str().to_owned(), rule })
+    let rule = "it belongs to another factory; resume the run with the factory that started it";
+    Err(Error::Invalid { noun: "operation", text: handle.as_str().to_owned(), rule })
 }
 
-/// Refuses a write by who did not see the last one.
+/// Refuses a change that is based on an older revision.
 fn require_revision(
     noun: &'static str,
     name: &impl fmt::Display,
-    seen: Option<&Revision>,
-    now: u64,
+    expected: Option<&Revision>,
+    current: u64,
 ) -> Result<(), Error> {
-    match seen {
-        Some(seen) if seen.as_str() == now.to_string() => Ok(()),
-        seen => {
-            let seen = seen.map_or_else(|| "none".to_owned(), ToString::to_string);
-            Err(Error::Changed { noun, name: name.to_string(), seen, now })
-        }
+    if expected.is_some_and(|expected| expected.as_str() == current.to_string()) {
+        return Ok(());
     }
+    let expected = expected.map_or_else(|| "none".to_owned(), ToString::to_string);
+    Err(Error::Changed { noun, name: name.to_string(), expected, current })
 }
 
 fn revision(number: u64) -> Revision {

@@ -1,4 +1,4 @@
-//! Disks as chains of layers. Only the top of a disk is written; everything below is shared and never changes.
+//! Disks as chains of layers. A machine writes only to the top layer of its disk; the layers below are shared and never change.
 
 mod flatten;
 mod qemu_img;
@@ -20,11 +20,11 @@ use crate::store::LockedStore;
 
 pub use qemu_img::QemuImg;
 
-/// The most layers that a version may stand on. `mount(2)` takes one page of options, in which each layer has its path of about a hundred
-/// characters, and every look-up of a file that is not there asks each layer.
+/// The limit of layers below a snapshot. `mount(2)` accepts one page of options, in which the path of each layer has about 100 characters,
+/// and every lookup of a missing file searches each layer.
 pub(crate) const LAYER_LIMIT: usize = 16;
 
-/// A folder of `layers/`.
+/// The name of a folder in `layers/`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct LayerId(String);
@@ -36,7 +36,7 @@ impl FromStr for LayerId {
         if !text.is_empty() && text.len() <= 36 && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
             return Ok(Self(text.to_owned()));
         }
-        Err(Error::BadText { noun: "layer", text: text.to_owned(), rule: "hexadecimal digits and `-`" })
+        Err(Error::Invalid { noun: "layer", text: text.to_owned(), rule: "hexadecimal digits and `-`" })
     }
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for LayerId {
     }
 }
 
-/// Layers that never change, lowest first, on a base outside the state folder.
+/// Immutable layers, lowest first, on a base outside of the state folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Chain {
     pub(crate) base: PathBuf,
@@ -71,20 +71,20 @@ pub(crate) struct Chain {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Disk {
     pub(crate) chain: Chain,
-    /// What the machine writes.
+    /// The layer that the machine writes to.
     pub(crate) top: LayerId,
-    /// Whether the machine was on since it has this top.
+    /// Whether the machine was started with this top layer.
     pub(crate) written: bool,
 }
 
-/// Makes and removes layers, under the lock of the store.
+/// Creates and removes layers, under the lock of the store.
 #[derive(Debug, Clone)]
 pub(crate) struct Layers {
     pub(crate) qemu_img: QemuImg,
 }
 
 impl Layers {
-    /// An empty disk on a chain.
+    /// Creates a disk with an empty top layer on a chain.
     pub(crate) fn fresh(
         &self,
         store: &LockedStore<'_>,
@@ -92,11 +92,11 @@ impl Layers {
         chain: Chain,
         top: LayerId,
     ) -> Result<Disk, Error> {
-        self.make(store.files(), kind, &chain, &top)?;
+        self.create(store.files(), kind, &chain, &top)?;
         Ok(Disk { chain, top, written: false })
     }
 
-    /// What is on a disk now, as a chain that stays so, and the disk with an empty top above it. Nothing is copied. The machine is off.
+    /// Turns the content of a disk into an immutable chain, and puts a new top layer on it. Nothing is copied. The machine must be off.
     pub(crate) fn freeze(
         &self,
         store: &LockedStore<'_>,
@@ -113,16 +113,19 @@ impl Layers {
         Ok((chain, disk))
     }
 
-    fn make(&self, files: &Files, kind: MachineKind, chain: &Chain, id: &LayerId) -> Result<(), Error> {
+    fn create(&self, files: &Files, kind: MachineKind, chain: &Chain, id: &LayerId) -> Result<(), Error> {
         let folder = format!("layers/{id}");
         files.folder(&folder, 0o700)?;
         match kind {
             MachineKind::Nspawn => {
                 files.folder(&format!("{folder}/work"), 0o700)?;
                 files.folder(&format!("{folder}/upper"), 0o755)?;
-                // The root of an overlay has the mode of its upper folder.
+                // The root of an overlay has the mode of the upper folder.
                 let upper = files.path(format!("{folder}/upper"));
-                let mode = fs::metadata(&chain.base).map_err(Error::io("look at", &chain.base))?.permissions().mode();
+                let mode = fs::metadata(&chain.base)
+                    .map_err(Error::io("read the metadata of", &chain.base))?
+                    .permissions()
+                    .mode();
                 let set = fs::set_permissions(&upper, fs::Permissions::from_mode(mode & 0o7777));
                 set.map_err(Error::io("set the mode of", &upper))
             }
@@ -133,7 +136,7 @@ impl Layers {
         }
     }
 
-    /// Where the disk of a machine is.
+    /// The files of a disk.
     pub(crate) fn path(files: &Files, kind: MachineKind, disk: &Disk) -> DiskPath {
         let top = files.path(format!("layers/{}", disk.top));
         match kind {
@@ -146,7 +149,7 @@ impl Layers {
         }
     }
 
-    /// Takes layers that no document names out of the way; [`empty_trash`] removes them when the lock is free again.
+    /// Moves layers that no document refers to into `trash`. [`empty_trash`] removes them after the lock is released.
     pub(crate) fn sweep(store: &LockedStore<'_>) -> Result<(), Error> {
         let mut used: BTreeSet<LayerId> = BTreeSet::new();
         for machine in store.list::<MachineRecord>()? {
@@ -165,7 +168,7 @@ impl Layers {
     }
 }
 
-/// Removes what [`Layers::sweep`] took out of the way. It may be much, and everybody else may go on meanwhile.
+/// Removes the layers that [`Layers::sweep`] moved. That can take long, so it runs without the lock.
 pub(crate) fn empty_trash(files: &Files) -> Result<(), Error> {
     for name in files.names("trash")? {
         files.remove_tree(&format!("trash/{name}"))?;
@@ -178,7 +181,7 @@ fn folders(files: &Files, chain: &Chain) -> Vec<PathBuf> {
     std::iter::once(chain.base.clone()).chain(own).collect()
 }
 
-/// What the next file of a chain names as the one below it: relative to its own folder, so that the state folder can be moved.
+/// The backing file of a new qcow2 file on a chain. The path is relative, so that the state folder can be moved.
 fn backing(chain: &Chain) -> PathBuf {
     match chain.layers.last() {
         Some(id) => PathBuf::from(format!("../{id}/disk.qcow2")),

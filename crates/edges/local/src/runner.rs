@@ -1,4 +1,4 @@
-//! What a machine is made of, and what switches it on and off.
+//! The configuration of a machine, and the trait that starts and stops machines.
 
 use std::fmt;
 use std::future::Future;
@@ -8,8 +8,8 @@ use std::str::FromStr;
 use kiln_types::{BadName, InstanceId, MachineName, PoolName, PowerDown, SecretText};
 use serde::{Deserialize, Serialize};
 
-/// What a machine is called in its state folder: `POOL_3` for an instance of a pool, its own name for one that is of none. No machine
-/// outside a pool has a `_`, so that neither can be taken for the other. It is safe as the name of a file.
+/// The name of a machine in its state folder: `POOL_3` for an instance of a pool, otherwise the machine's own name, which contains no `_`. It
+/// is safe as a file name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MachineKey(String);
@@ -20,17 +20,17 @@ impl MachineKey {
         Self(format!("{pool}_{instance}"))
     }
 
-    /// The key of a machine that is of no pool.
+    /// The key of a machine outside of pools.
     pub fn of_machine(name: &MachineName) -> Self {
         Self(name.to_string())
     }
 
-    /// The pool and the number of an instance; none for a machine that is of no pool.
+    /// The pool and the number of an instance; `None` for a machine outside of pools.
     pub fn instance(&self) -> Option<(&str, &str)> {
         self.0.rsplit_once('_')
     }
 
-    /// The key as written.
+    /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -50,7 +50,7 @@ impl TryFrom<String> for MachineKey {
         if plain && input.starts_with(|c: char| c.is_ascii_alphanumeric()) && input.len() <= 160 {
             return Ok(Self(input));
         }
-        let rule = "1 to 160 letters, digits, `-`, `_` or `.`, first a letter or digit";
+        let rule = "1 to 160 letters, digits, `-`, `_` or `.`, starting with a letter or digit";
         Err(BadName { noun: "machine key", input, rule })
     }
 }
@@ -69,76 +69,73 @@ impl From<MachineKey> for String {
     }
 }
 
-/// How a machine is run.
+/// The program that runs a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MachineKind {
-    /// A container with a systemd of its own, on this machine's kernel.
+    /// A container with its own systemd, on the host's kernel.
     Nspawn,
-    /// A virtual machine with a kernel of its own.
+    /// A virtual machine with its own kernel.
     Qemu,
 }
 
-/// The disk of a machine. Only what is written by the machine itself is its own; everything below is shared and never changes.
+/// The disk of a machine. The machine writes only to the top layer; the layers below are shared and never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskPath {
-    /// Folders to be laid over each other by overlayfs.
+    /// The folders of an overlayfs mount.
     Folders {
         /// The shared folders, lowest first; never empty.
         lower: Vec<PathBuf>,
-        /// What the machine writes.
+        /// The writable layer.
         upper: PathBuf,
         /// overlayfs's own folder, on the file system of `upper`.
         work: PathBuf,
     },
-    /// A qcow2 file; it names the shared files below it by itself.
+    /// A qcow2 file, which refers to the shared files below it.
     Qcow2(PathBuf),
 }
 
-/// What a machine is made of when it is switched on.
+/// The configuration with which a machine is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineConfig {
-    /// Its name, unique in the state folder.
+    /// Unique in the state folder.
     pub name: MachineKey,
-    /// Its host name, which is its node's name.
+    /// The host name, and the name of the node.
     pub computer_name: String,
-    /// The id that its firmware shows, a UUID.
+    /// The UUID that the firmware shows.
     pub vm_id: String,
-    /// How it is run.
     pub kind: MachineKind,
     pub disk: DiskPath,
-    /// A small number, 1 and up, that no other machine of the state folder has: what addresses are derived from.
+    /// A number from 1, unique in the state folder, that determines the addresses.
     pub number: u16,
-    /// What it reads at first boot, not yet encoded.
+    /// Read by the machine at first boot; not encoded.
     pub custom_data: Option<SecretText>,
-    /// Virtual processors.
     pub cores: u32,
-    /// Memory in MiB.
     pub memory_mib: u32,
 }
 
-/// A machine could not be switched on or off, or nobody can tell whether it is on.
+/// A machine could not be started or stopped, or its state could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {act} machine `{machine}`")]
 pub struct RunnerError {
-    /// What was to be done: `switch on`, `switch off`, `look at`.
+    /// The failed action: `start`, `stop`, `read the state of`.
     pub act: &'static str,
     pub machine: MachineKey,
-    /// Why not.
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// What switches machines on and off.
+/// Starts and stops machines.
 ///
-/// It keeps no state that outlives the machines: whether one is on is seen by looking. For one machine only one verb runs at a time.
+/// Implementations have no state of their own: whether a machine is running is read from the system. The caller makes sure that only one
+/// method runs at a time for one machine.
 pub trait MachineRunner: Send + Sync + 'static {
-    /// Switches a machine on and returns once it runs; its system may still be coming up. One that is on stays as it is.
+    /// Starts a machine and returns when it runs; its system may still be booting. A running machine is left as it is.
     fn start(&self, config: &MachineConfig) -> impl Future<Output = Result<(), RunnerError>> + Send;
 
-    /// Shuts a machine down, with force after a while, and returns once nothing uses its disk any more. One that is off stays so.
+    /// Shuts a machine down, kills it after a while, and returns when no process uses its disk. A stopped machine is left as it is.
     fn stop(&self, name: &MachineKey, how: PowerDown) -> impl Future<Output = Result<(), RunnerError>> + Send;
 
-    /// Whether a machine is on.
+    /// Whether a machine is running.
     fn is_running(&self, name: &MachineKey) -> impl Future<Output = Result<bool, RunnerError>> + Send;
 }
 
@@ -147,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_safe_as_a_file_name_and_tells_instances_from_machines() {
+    fn key_is_safe_as_a_file_name_and_distinguishes_instances_from_machines() {
         for bad in ["", ".", "..", "a/b", "-a", "a b"] {
             assert_eq!(bad.parse::<MachineKey>().unwrap_err().input, bad);
         }

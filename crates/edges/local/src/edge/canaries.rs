@@ -1,4 +1,4 @@
-//! Throw-away pools of one machine.
+//! Canaries: temporary pools with one machine.
 
 use std::collections::BTreeSet;
 
@@ -16,26 +16,26 @@ impl<P: MachineRunner> Local<P> {
             let name = wanted.name.pool();
             let image = ImageSource::ExactVersion(wanted.line.clone(), wanted.number.clone());
             if let Some(found) = store.find::<PoolRecord>(name.as_str())? {
-                let tried = found.tags.get(CANARY_TAG).is_some_and(|of| of == wanted.pool.as_str());
-                if tried && found.image == image && !found.deleting {
+                let is_canary = found.tags.get(CANARY_TAG).is_some_and(|pool| pool == wanted.pool.as_str());
+                if is_canary && found.image == image && !found.deleting {
                     return Ok(());
                 }
-                let found = if found.deleting { "it is being deleted" } else { "it is not this canary" };
-                return Err(Error::InTheWay { noun: "pool", name: name.to_string(), found: found.to_owned() });
+                let existing = if found.deleting { "it is being deleted" } else { "it is another pool" }.to_owned();
+                return Err(Error::AlreadyExists { noun: "pool", name: name.to_string(), existing });
             }
-            let tried: PoolRecord = store.get(wanted.pool.as_str())?;
+            let tested: PoolRecord = store.get(wanted.pool.as_str())?;
             State::resolve(store, &image)?;
             let mut tags = wanted.tags.clone();
             tags.insert(CANARY_TAG.to_owned(), wanted.pool.to_string());
             store.put(&PoolRecord {
                 name: name.clone(),
                 revision: 1,
-                size: tried.size,
+                size: tested.size,
                 next: 1,
                 members: BTreeSet::from([0]),
                 model: 1,
                 image,
-                // As the pool's recipe will be: what the image itself must bring is what is tried.
+                // As in the recipe after the run: the image must bring its configuration itself.
                 custom_data: Some(StoredSecret(SecretText::new(NO_OP_CUSTOM_DATA))),
                 tags,
                 deleting: false,
@@ -45,13 +45,13 @@ impl<P: MachineRunner> Local<P> {
         self.reconcile(canary.name.pool()).await
     }
 
-    /// The name alone does not make a canary: somebody may have given it to a pool.
+    /// Only a pool with the canary tag is deleted. A user may have given the name to another pool.
     pub(super) async fn delete_canary_pool(&self, canary: &CanaryName) -> Result<(), Error> {
         let name = canary.pool().clone();
         self.locked(move |_, store| {
             let Some(mut pool) = store.find::<PoolRecord>(name.as_str())? else { return Ok(()) };
             if !pool.tags.contains_key(CANARY_TAG) {
-                return Err(Error::NoCanary { pool: name.to_string() });
+                return Err(Error::NotCanary { pool: name.to_string() });
             }
             pool.deleting = true;
             pool.members.clear();

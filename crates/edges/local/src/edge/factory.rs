@@ -1,4 +1,4 @@
-//! This machine as a factory.
+//! The trait `Factory`, each method of which is in one of the other modules.
 
 use kiln_types::{
     AccessScope, Canary, CanaryName, DefinitionName, Factory, Gallery, GalleryName, Grant, ImageDefinition,
@@ -16,7 +16,7 @@ type Operation = Result<OperationHandle, Error>;
 impl<P: MachineRunner> Factory for Local<P> {
     type Error = Error;
 
-    /// None: who may write the state folder may do everything.
+    /// None: write access to the state folder permits everything.
     fn needs(&self) -> &'static [Need] {
         &[]
     }
@@ -122,7 +122,7 @@ impl<P: MachineRunner> Factory for Local<P> {
         Err(Error::NoExtensions { pool: pool.to_string(), extension: saved.extension.name.clone() })
     }
 
-    /// A recipe here has none, so that each is removed already.
+    /// Local recipes have no extensions, so there is none to remove.
     async fn remove_extension(&self, _: &PoolName, _: &str) -> Operation {
         Ok(completed())
     }

@@ -26,47 +26,48 @@ impl<P: MachineRunner> Local<P> {
         .await
     }
 
-    pub(super) async fn read_definition(&self, line: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
-        let key = definition_key(line);
+    pub(super) async fn read_definition(&self, name: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
+        let key = definition_key(name);
         self.locked(move |_, store| store.find(&key)).await
     }
 
-    pub(super) async fn put_definition(&self, line: &ImageDefinition) -> Result<(), Error> {
-        let line = line.clone();
+    pub(super) async fn put_definition(&self, definition: &ImageDefinition) -> Result<(), Error> {
+        let definition = definition.clone();
         self.locked(move |_, store| {
-            store.get::<Gallery>(line.name.gallery.as_str())?;
-            let kind = |line: &ImageDefinition| (line.generation, line.architecture, line.security_type.clone());
-            match store.find::<ImageDefinition>(&definition_key(&line.name))? {
-                None => store.put(&line),
-                Some(found) if kind(&found) == kind(&line) => Ok(()),
+            store.get::<Gallery>(definition.name.gallery.as_str())?;
+            let kind = |one: &ImageDefinition| (one.generation, one.architecture, one.security_type.clone());
+            match store.find::<ImageDefinition>(&definition_key(&definition.name))? {
+                None => store.put(&definition),
+                Some(found) if kind(&found) == kind(&definition) => Ok(()),
                 Some(found) => {
-                    let (name, found) = (definition_key(&line.name), format!("for machines {:?}", kind(&found)));
-                    Err(Error::InTheWay { noun: "image definition", name, found })
+                    let name = definition_key(&definition.name);
+                    let existing = format!("it is for machines {:?}", kind(&found));
+                    Err(Error::AlreadyExists { noun: "image definition", name, existing })
                 }
             }
         })
         .await
     }
 
-    pub(super) async fn change_definition_tags(&self, line: &DefinitionName, changes: &Tags) -> Result<(), Error> {
-        let (key, changes) = (definition_key(line), changes.clone());
+    pub(super) async fn change_definition_tags(&self, name: &DefinitionName, changes: &Tags) -> Result<(), Error> {
+        let (key, changes) = (definition_key(name), changes.clone());
         self.locked(move |_, store| {
-            let mut line: ImageDefinition = store.get(&key)?;
-            line.tags.extend(changes);
-            store.put(&line)
+            let mut definition: ImageDefinition = store.get(&key)?;
+            definition.tags.extend(changes);
+            store.put(&definition)
         })
         .await
     }
 
-    pub(super) async fn list_versions(&self, line: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
-        let line = line.clone();
+    pub(super) async fn list_versions(&self, name: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
+        let name = name.clone();
         let mut versions = self.locked(|_, store| store.list::<VersionRecord>()).await?;
-        versions.retain(|version| version.line == line);
+        versions.retain(|version| version.definition == name);
         versions.sort_by(|a, b| a.number.cmp(&b.number));
-        Ok(versions.into_iter().map(shown).collect())
+        Ok(versions.into_iter().map(to_image_version).collect())
     }
 
-    /// A version is the same layers under another name, so that it takes no time.
+    /// A version refers to the layers of its snapshot, so nothing is copied.
     pub(super) async fn put_version(&self, publication: &Publication) -> Result<(), Error> {
         let wanted = publication.clone();
         self.locked(move |state, store| {
@@ -74,15 +75,15 @@ impl<P: MachineRunner> Local<P> {
             match store.find::<VersionRecord>(&key)? {
                 Some(found) if found.source == wanted.source && found.tags == wanted.tags => return Ok(()),
                 Some(found) => {
-                    let (name, found) = (key, format!("provisioned of {}", found.source));
-                    return Err(Error::InTheWay { noun: "image version", name, found });
+                    let (name, existing) = (key, format!("its source is `{}`", found.source));
+                    return Err(Error::AlreadyExists { noun: "image version", name, existing });
                 }
                 None => {}
             }
             store.get::<ImageDefinition>(&definition_key(&wanted.line))?;
             let snapshot: SnapshotRecord = store.get(ids::parse_snapshot_id(&wanted.source)?.as_str())?;
             store.put(&VersionRecord {
-                line: wanted.line,
+                definition: wanted.line,
                 number: wanted.number,
                 source: wanted.source,
                 kind: snapshot.kind,
@@ -99,11 +100,11 @@ impl<P: MachineRunner> Local<P> {
 
     pub(super) async fn change_exclusion(
         &self,
-        line: &DefinitionName,
+        name: &DefinitionName,
         number: &VersionNumber,
         excluded: bool,
     ) -> Result<(), Error> {
-        let key = version_key(line, number);
+        let key = version_key(name, number);
         self.locked(move |_, store| {
             let mut version: VersionRecord = store.get(&key)?;
             if version.excluded == excluded {
@@ -115,20 +116,20 @@ impl<P: MachineRunner> Local<P> {
         .await
     }
 
-    pub(super) async fn remove_version(&self, line: &DefinitionName, number: &VersionNumber) -> Result<(), Error> {
-        let key = version_key(line, number);
+    pub(super) async fn remove_version(&self, name: &DefinitionName, number: &VersionNumber) -> Result<(), Error> {
+        let key = version_key(name, number);
         self.locked_then_swept(move |_, store| store.remove::<VersionRecord>(&key)).await
     }
 }
 
-fn shown(version: VersionRecord) -> ImageVersion {
-    let there = |region: String| RegionProgress { region, excluded: false, percent: Some(100), complete: true };
+fn to_image_version(version: VersionRecord) -> ImageVersion {
+    let replicated = |region: String| RegionProgress { region, excluded: false, percent: Some(100), complete: true };
     ImageVersion {
-        id: ids::version_id(&version.line, &version.number),
+        id: ids::version_id(&version.definition, &version.number),
         number: version.number,
         state: VersionState::Succeeded,
         excluded: version.excluded,
-        regions: version.regions.into_iter().map(there).collect(),
+        regions: version.regions.into_iter().map(replicated).collect(),
         storage: Some(version.storage),
         tags: version.tags,
         created: Some(version.created),

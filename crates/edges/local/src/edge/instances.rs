@@ -25,7 +25,7 @@ impl<P: MachineRunner> Local<P> {
             .await?;
         let mut instances = Vec::with_capacity(machines.len());
         for machine in machines {
-            instances.extend(self.shown(machine, model).await?);
+            instances.extend(self.to_instance(machine, model).await?);
         }
         Ok(instances)
     }
@@ -39,10 +39,10 @@ impl<P: MachineRunner> Local<P> {
                 Ok((pool.model, store.find::<MachineRecord>(key.as_str())?))
             })
             .await?;
-        self.shown(machine.ok_or_else(unknown)?, model).await?.ok_or_else(unknown)
+        self.to_instance(machine.ok_or_else(unknown)?, model).await?.ok_or_else(unknown)
     }
 
-    async fn shown(&self, machine: MachineRecord, model: u64) -> Result<Option<Instance>, Error> {
+    async fn to_instance(&self, machine: MachineRecord, model: u64) -> Result<Option<Instance>, Error> {
         let Some(membership) = &machine.membership else { return Ok(None) };
         let power = match self.runner.is_running(&machine.name).await? {
             true => PowerState::Running,
@@ -133,7 +133,7 @@ impl<P: MachineRunner> Local<P> {
         Err(Error::unknown("instance", &format!("{pool}/{instance}")))
     }
 
-    /// An instance's number is never given again, so that removing it twice removes it once.
+    /// Instance numbers are never reused, so removing an instance twice is harmless.
     pub(super) async fn remove_members(&self, pool: &PoolName, instances: &[InstanceId]) -> Result<(), Error> {
         let gone: BTreeSet<u64> = instances.iter().filter_map(|id| id.as_str().parse().ok()).collect();
         let name = pool.clone();

@@ -1,4 +1,4 @@
-//! Machines that are of no pool.
+//! Machines outside of pools.
 
 use kiln_types::{
     LAUNCH_DONE, LAUNCH_TAG, Machine, MachineName, MachineSpec, MachineState, Machines, OWNER_TAG, Protection,
@@ -15,16 +15,16 @@ use crate::size::Size;
 use crate::store::LockedStore;
 
 impl State {
-    /// Writes a machine down, with its disk. What has its name and another owner is not touched.
+    /// Records a machine with its disk. A machine with the same name and another owner is an error.
     fn launch(&self, store: &LockedStore<'_>, spec: &MachineSpec) -> Result<(), Error> {
         let name = MachineKey::of_machine(&spec.name);
         if let Some(found) = store.find::<MachineRecord>(name.as_str())? {
             if found.tags.get(OWNER_TAG) == spec.tags.get(OWNER_TAG) {
                 return Ok(());
             }
-            let owner = found.tags.get(OWNER_TAG).map_or("nobody that is known here", String::as_str);
-            let found = format!("a machine of `{owner}`");
-            return Err(Error::InTheWay { noun: "machine", name: name.to_string(), found });
+            let owner = found.tags.get(OWNER_TAG).map_or("an unknown owner", String::as_str);
+            let existing = format!("it belongs to `{owner}`");
+            return Err(Error::AlreadyExists { noun: "machine", name: name.to_string(), existing });
         }
         let size: Size = spec.size.parse()?;
         let Resolved { image, kind, chain } = Self::resolve(store, &ids::parse_image(&spec.image)?)?;
@@ -54,7 +54,7 @@ impl<P: MachineRunner> Machines for Local<P> {
 
     async fn create(&self, spec: &MachineSpec) -> Result<Machine, Error> {
         let wanted = spec.clone();
-        // A killed creation may have left a layer.
+        // An interrupted creation may have left a layer.
         self.locked_then_swept(move |state, store| state.launch(store, &wanted)).await?;
         self.start_machine(&MachineKey::of_machine(&spec.name)).await?;
         self.describe(&spec.name).await?.ok_or_else(|| Error::unknown("machine", &spec.name))
@@ -77,13 +77,13 @@ impl<P: MachineRunner> Machines for Local<P> {
     async fn describe(&self, name: &MachineName) -> Result<Option<Machine>, Error> {
         let key = MachineKey::of_machine(name);
         let found = self.locked(move |_, store| store.find::<MachineRecord>(key.as_str())).await?;
-        Ok(found.and_then(shown))
+        Ok(found.and_then(to_machine))
     }
 
     async fn list(&self, tag: &str, value: &str) -> Result<Vec<Machine>, Error> {
         let mut machines = self.locked(|_, store| store.list::<MachineRecord>()).await?;
         machines.retain(|machine| machine.membership.is_none() && machine.tags.get(tag).is_some_and(|v| v == value));
-        Ok(machines.into_iter().filter_map(shown).collect())
+        Ok(machines.into_iter().filter_map(to_machine).collect())
     }
 
     async fn delete(&self, name: &MachineName) -> Result<(), Error> {
@@ -92,20 +92,20 @@ impl<P: MachineRunner> Machines for Local<P> {
 
     async fn collect(&self, machine: &Machine, tag: &str, value: &str) -> Result<(), Error> {
         let Some(now) = self.describe(&machine.name).await? else { return Ok(()) };
-        let same = |machine: &Machine| match &machine.state {
+        let vm_id = |machine: &Machine| match &machine.state {
             MachineState::Present { vm_id, .. } => vm_id.clone(),
             MachineState::Fragment => None,
         };
-        // One that was provisioned anew under the name is another.
-        if now.tags.get(tag).is_none_or(|v| v != value) || same(&now) != same(machine) {
+        // A machine with the same name and another VM id is a new machine.
+        if now.tags.get(tag).is_none_or(|v| v != value) || vm_id(&now) != vm_id(machine) {
             return Ok(());
         }
         self.delete(&machine.name).await
     }
 }
 
-/// A machine is written down with its disk in one document, so that there are no fragments: it is there, or being provisioned, or not.
-fn shown(machine: MachineRecord) -> Option<Machine> {
+/// A local machine and its disk are one document, so there are no fragments: it exists, is being created, or does not exist.
+fn to_machine(machine: MachineRecord) -> Option<Machine> {
     let provisioning =
         if machine.provisioned { Provisioning::Succeeded } else { Provisioning::InProgress("Creating".to_owned()) };
     Some(Machine {

@@ -14,15 +14,15 @@ use crate::runner::MachineRunner;
 use crate::store::LockedStore;
 
 impl State {
-    /// A pool, and whether all that its document asks for is done.
+    /// A pool, and whether its machines match its document.
     fn read_pool(store: &LockedStore<'_>, pool: PoolRecord) -> Result<(Pool, bool), Error> {
         let machines = machines_in_pool(store, &pool.name)?;
-        let wanted = |instance: &u64| {
-            let there =
+        let is_provisioned = |instance: &u64| {
+            let machine =
                 machines.iter().find(|machine| machine.membership.as_ref().is_some_and(|p| p.instance == *instance));
-            there.is_some_and(|machine| machine.provisioned)
+            machine.is_some_and(|machine| machine.provisioned)
         };
-        let done = machines.len() == pool.members.len() && pool.members.iter().all(wanted) && !pool.deleting;
+        let done = machines.len() == pool.members.len() && pool.members.iter().all(is_provisioned) && !pool.deleting;
         let provisioning = match (done, pool.deleting) {
             (true, _) => Provisioning::Succeeded,
             (false, true) => Provisioning::InProgress("Deleting".to_owned()),
@@ -60,7 +60,7 @@ impl<P: MachineRunner> Local<P> {
         .await
     }
 
-    /// A pool as it is. One whose maker was killed half way is completed first; what stands in the way of that is told by its state.
+    /// The state of a pool. An interrupted operation is completed first; if that fails, the provisioning state shows it.
     pub(super) async fn get_pool(&self, pool: &PoolName) -> Result<Pool, Error> {
         let (read, done) = self.read_pool_record(pool).await?;
         if done || self.reconcile(pool).await.is_err() {
@@ -86,7 +86,7 @@ impl<P: MachineRunner> Local<P> {
             require_revision("pool", &name, Some(&seen), pool.revision)?;
             let before = pool.clone();
             if let Some(image) = change.image {
-                // A recipe that makes nothing is refused while it can still be corrected.
+                // A recipe without a usable image is refused now, before an instance needs it.
                 State::resolve(store, &image)?;
                 pool.image = image;
             }
@@ -133,7 +133,7 @@ impl<P: MachineRunner> Local<P> {
 }
 
 impl PoolRecord {
-    /// The next numbers become instances.
+    /// Adds instances with the next numbers.
     pub(super) fn add_members(&mut self, more: u32) {
         let from = self.next;
         self.next += u64::from(more);

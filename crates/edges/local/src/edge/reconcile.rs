@@ -1,4 +1,4 @@
-//! Makes the machines of a pool what its document says, and each machine what its own says.
+//! Reconciles the machines of a pool with its document.
 
 use std::collections::BTreeSet;
 
@@ -13,21 +13,21 @@ use crate::records::{ImageRecord, MachineRecord, Membership, PoolRecord, Version
 use crate::runner::{MachineKey, MachineKind, MachineRunner, RunnerError};
 use crate::store::LockedStore;
 
-/// What a machine is provisioned from: the exact image, how such machines are run, and the chain of its disk.
+/// The image of a new machine: its exact version, the kind of machine, and the layers of its disk.
 pub(super) struct Resolved {
     pub(super) image: ImageSource,
     pub(super) kind: MachineKind,
     pub(super) chain: Chain,
 }
 
-/// What is to be done for a pool.
+/// The machines of a pool to start and to remove.
 struct Pending {
     start: Vec<MachineKey>,
     remove: Vec<MachineKey>,
 }
 
 impl State {
-    /// The exact image that a machine provisioned now gets.
+    /// Resolves the image of a recipe to an exact version.
     pub(super) fn resolve(store: &LockedStore<'_>, image: &ImageSource) -> Result<Resolved, Error> {
         match image {
             ImageSource::Other(id) => {
@@ -35,27 +35,31 @@ impl State {
                 let chain = Chain { base: found.base, layers: Vec::new() };
                 Ok(Resolved { image: image.clone(), kind: found.kind, chain })
             }
-            ImageSource::ExactVersion(line, number) => {
-                let found: VersionRecord = store.get(&version_key(line, number))?;
+            ImageSource::ExactVersion(definition, number) => {
+                let found: VersionRecord = store.get(&version_key(definition, number))?;
                 Ok(Resolved { image: image.clone(), kind: found.kind, chain: found.chain })
             }
-            ImageSource::Definition(line) => {
+            ImageSource::Definition(name) => {
                 let all = store.list::<VersionRecord>()?.into_iter();
-                let usable = all.filter(|version| version.line == *line && !version.excluded);
-                let Some(found) = usable.max_by(|a, b| a.number.cmp(&b.number)) else {
-                    return Err(Error::NothingUsable { line: format!("{}/{}", line.gallery, line.definition) });
+                let included = all.filter(|version| version.definition == *name && !version.excluded);
+                let Some(found) = included.max_by(|a, b| a.number.cmp(&b.number)) else {
+                    return Err(Error::NothingIncluded { definition: format!("{}/{}", name.gallery, name.definition) });
                 };
-                let image = ImageSource::ExactVersion(found.line, found.number);
+                let image = ImageSource::ExactVersion(found.definition, found.number);
                 Ok(Resolved { image, kind: found.kind, chain: found.chain })
             }
             ImageSource::Marketplace(found) => {
                 let text = format!("{}:{}:{}:{}", found.publisher, found.offer, found.sku, found.version);
-                Err(Error::BadText { noun: "image", text, rule: "there is no market here; import a base" })
+                Err(Error::Invalid {
+                    noun: "image",
+                    text,
+                    rule: "marketplace images are not available; import an image",
+                })
             }
         }
     }
 
-    /// Writes down a machine for each member that has none, and says what is left to do.
+    /// Records a machine for each instance without one, and returns the remaining work. `None` if the pool does not exist.
     fn prepare(&self, store: &LockedStore<'_>, name: &PoolName) -> Result<Option<Pending>, Error> {
         let Some(pool) = store.find::<PoolRecord>(name.as_str())? else { return Ok(None) };
         let mut pending = Pending { start: Vec::new(), remove: Vec::new() };
@@ -102,10 +106,10 @@ impl State {
     }
 }
 
-/// Addresses are derived from the number of a machine, in a network of a /16; a quarter of that is far beyond what one computer runs.
+/// A quarter of the machine numbers that have an address, and far more machines than one host can run.
 const MACHINE_LIMIT: u16 = 16_000;
 
-/// The numbers of all machines.
+/// The numbers that machines have.
 pub(super) struct Numbers(BTreeSet<u16>);
 
 impl Numbers {
@@ -113,32 +117,32 @@ impl Numbers {
         Ok(Self(store.list::<MachineRecord>()?.iter().map(|machine| machine.number).collect()))
     }
 
-    /// The smallest that no machine has.
+    /// Takes the smallest free number.
     pub(super) fn take(&mut self) -> Result<u16, Error> {
         let free = (1..=MACHINE_LIMIT).find(|number| !self.0.contains(number));
-        let number = free.ok_or(Error::Full { most: MACHINE_LIMIT })?;
+        let number = free.ok_or(Error::Full { limit: MACHINE_LIMIT })?;
         self.0.insert(number);
         Ok(number)
     }
 }
 
-/// What is done to several machines. One that cannot be switched does not keep the others from it.
+/// The first failure to start or stop one of several machines. The others are still started or stopped.
 #[derive(Default)]
 pub(super) struct Failures(Option<RunnerError>);
 
 impl Failures {
-    pub(super) fn add(&mut self, done: Result<(), Error>) -> Result<(), Error> {
-        match done {
-            Err(Error::MachineRunner(error)) => {
+    pub(super) fn add(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        match result {
+            Err(Error::Runner(error)) => {
                 self.0.get_or_insert(error);
                 Ok(())
             }
-            done => done,
+            result => result,
         }
     }
 
-    /// The first that could not be.
-    pub(super) fn done(self) -> Result<(), Error> {
+    /// The first failure.
+    pub(super) fn into_result(self) -> Result<(), Error> {
         self.0.map_or(Ok(()), |error| Err(error.into()))
     }
 }
@@ -151,28 +155,28 @@ pub(super) fn machines_in_pool(store: &LockedStore<'_>, pool: &PoolName) -> Resu
 }
 
 impl<P: MachineRunner> Local<P> {
-    /// Makes a pool what its document says. A pool that does not exist is.
+    /// Starts and removes machines until they match the pool's document. A pool that does not exist is not an error.
     pub(super) async fn reconcile(&self, pool: &PoolName) -> Result<(), Error> {
         loop {
             let name = pool.clone();
             let Some(pending) = self.locked_then_swept(move |state, store| state.prepare(store, &name)).await? else {
                 return Ok(());
             };
-            let mut all = Failures::default();
+            let mut failures = Failures::default();
             for machine in &pending.start {
-                all.add(self.start_machine(machine).await.map(drop))?;
+                failures.add(self.start_machine(machine).await.map(drop))?;
             }
             for machine in &pending.remove {
-                all.add(self.remove_machine(machine).await)?;
+                failures.add(self.remove_machine(machine).await)?;
             }
-            all.done()?;
+            failures.into_result()?;
             if pending.remove.is_empty() {
                 return Ok(());
             }
         }
     }
 
-    /// Switches a machine on, if it is still there.
+    /// Starts a machine. Returns false if it does not exist.
     pub(super) async fn start_machine(&self, key: &MachineKey) -> Result<bool, Error> {
         let _lock = self.lock_machine(key).await?;
         let wanted = key.clone();
@@ -200,10 +204,10 @@ impl<P: MachineRunner> Local<P> {
         Ok(true)
     }
 
-    /// Switches a machine off and removes it with its disk. One that is not there is removed already.
+    /// Stops a machine and removes it with its disk. A machine that does not exist is not an error.
     pub(super) async fn remove_machine(&self, key: &MachineKey) -> Result<(), Error> {
         let _lock = self.lock_machine(key).await?;
-        // Its disk goes; there is nothing that a clean end would keep.
+        // Its disk is removed, so it need not be shut down cleanly.
         self.runner.stop(key, PowerDown::Deallocate).await?;
         let gone = key.clone();
         self.locked_then_swept(move |_, store| store.remove::<MachineRecord>(gone.as_str())).await

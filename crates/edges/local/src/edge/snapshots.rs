@@ -1,4 +1,4 @@
-//! Copies of disks.
+//! Snapshots of disks.
 
 use kiln_types::{Provisioning, Snapshot, SnapshotName, SnapshotRequest};
 
@@ -11,20 +11,20 @@ use crate::runner::MachineRunner;
 use crate::store::LockedStore;
 
 impl State {
-    /// Whether a copy is there already. One of another disk is in the way.
+    /// Whether the snapshot exists. A snapshot of another disk with this name is an error.
     fn has_snapshot(store: &LockedStore<'_>, request: &SnapshotRequest) -> Result<bool, Error> {
         match store.find::<SnapshotRecord>(request.name.as_str())? {
             None => Ok(false),
             Some(found) if found.source == request.disk => Ok(true),
             Some(found) => {
-                let (name, found) = (request.name.to_string(), format!("a copy of {}", found.source));
-                Err(Error::InTheWay { noun: "snapshot", name, found })
+                let (name, existing) = (request.name.to_string(), format!("it is a snapshot of `{}`", found.source));
+                Err(Error::AlreadyExists { noun: "snapshot", name, existing })
             }
         }
     }
 
-    /// Joins the layers of a disk where they are too many, so that neither it nor what is provisioned from it grows without end.
-    fn shorten(&self, machine: &MachineRecord) -> Result<Option<LayerId>, Error> {
+    /// Joins the layers of a disk if there are too many, so that the chains of the disk and its clones stay short.
+    fn join_long_chain(&self, machine: &MachineRecord) -> Result<Option<LayerId>, Error> {
         let disk = &machine.disk;
         if !disk.written || disk.chain.layers.len() < LAYER_LIMIT {
             return Ok(None);
@@ -36,7 +36,7 @@ impl State {
         Ok(Some(joined))
     }
 
-    /// The machine is off, and nobody else can switch it on.
+    /// Creates a snapshot. The machine is off, and the caller holds its lock.
     fn snapshot(&self, request: &SnapshotRequest) -> Result<(), Error> {
         let key = ids::parse_disk_id(&request.disk)?;
         let store = self.store.lock()?;
@@ -46,9 +46,9 @@ impl State {
         let machine: MachineRecord = store.get(key.as_str())?;
         drop(store);
         let _build = self.store.build_lock()?;
-        let joined = self.shorten(&machine)?;
+        let joined = self.join_long_chain(&machine)?;
 
-        // Joining takes long, and others wrote meanwhile: everything but the disk may have changed.
+        // Joining takes long and the store was not locked meanwhile: everything but the disk may have changed.
         let store = self.store.lock()?;
         if Self::has_snapshot(&store, request)? {
             return Ok(());
@@ -62,7 +62,7 @@ impl State {
             }
             None => self.layers.freeze(&store, machine.kind, &machine.disk, self.new_layer()?)?,
         };
-        // First the machine: what it was writing is shared from now on, and it must not write to it again whatever happens next.
+        // The machine's record comes first: its old top layer is shared from now on, and it must never write to it again, whatever fails next.
         if machine.disk != disk {
             machine.disk = disk;
             store.put(&machine)?;
@@ -90,8 +90,8 @@ impl<P: MachineRunner> Local<P> {
             return Err(Error::Running { machine: key });
         }
         let request = request.clone();
-        self.state(move |state| state.snapshot(&request)).await?;
-        // What was joined is needed by others at most.
+        self.blocking(move |state| state.snapshot(&request)).await?;
+        // The joined layers may have no other user.
         self.locked_then_swept(|_, _| Ok(())).await
     }
 

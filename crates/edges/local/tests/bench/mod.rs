@@ -1,4 +1,4 @@
-//! A pool whose machines are switched on and off in memory; what they write is written by the test.
+//! A pool whose machines exist only in memory. The test writes to their disks.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,11 +15,11 @@ use kiln_types::{
     InstanceId, PoolName, PowerDown, Publication, RecipeChange, SecurityType, SnapshotRequest, Storage, Tags,
 };
 
-/// On or off; what machines write is written by the test.
+/// The running machines.
 #[derive(Debug, Default)]
-struct Switch(Mutex<BTreeSet<MachineKey>>);
+struct FakeRunner(Mutex<BTreeSet<MachineKey>>);
 
-impl MachineRunner for Switch {
+impl MachineRunner for FakeRunner {
     async fn start(&self, config: &MachineConfig) -> Result<(), RunnerError> {
         self.0.lock().unwrap().insert(config.name.clone());
         Ok(())
@@ -37,11 +37,11 @@ impl MachineRunner for Switch {
 
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
-    local: Local<Switch>,
+    local: Local<FakeRunner>,
 }
 
 impl Bench {
-    /// A pool of two on a base, which is made in a folder.
+    /// Creates a pool of two machines on the base that `base` creates in a folder.
     pub(crate) async fn new(kind: MachineKind, qemu_img: QemuImg, base: impl FnOnce(&Path) -> PathBuf) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let next = AtomicU64::new(0);
@@ -71,13 +71,13 @@ impl Bench {
         self.local.delete_snapshot(&snapshot.parse().unwrap()).await.unwrap();
     }
 
-    /// How many layers are below what a machine writes.
+    /// The number of layers below the top layer of a machine.
     pub(crate) async fn below(&self, machine: &str) -> usize {
-        let shown = self.local.machines().await.unwrap();
-        shown.iter().find(|shown| shown.name.as_str() == machine).unwrap().layers
+        let machines = self.local.machines().await.unwrap();
+        machines.iter().find(|one| one.name.as_str() == machine).unwrap().layers
     }
 
-    /// Copies the disk of a machine, which is off for it.
+    /// Stops a machine, creates a snapshot of its disk and starts it again.
     pub(crate) async fn snapshot(&self, machine: &str, name: &str) {
         let key: MachineKey = machine.parse().unwrap();
         let (pool, instance) = key.instance().unwrap();
@@ -93,12 +93,12 @@ impl Bench {
         self.local.start(&pool, &instance).await.unwrap();
     }
 
-    /// How many layers there are in all.
+    /// The number of all layers.
     pub(crate) fn layers(&self) -> usize {
         fs::read_dir(self.folder.path().join("state/layers")).unwrap().count()
     }
 
-    /// Adds an instance that is made from a snapshot, which goes.
+    /// Adds an instance that is created from a snapshot, and deletes the snapshot.
     pub(crate) async fn clone_of(&self, snapshot: &str, number: &str) {
         let local = &self.local;
         let gallery = Gallery { name: line().gallery, location: "local".into(), description: String::new() };

@@ -1,4 +1,4 @@
-//! A state folder with a power that only remembers, and what can be seen of it.
+//! A state folder whose machines exist only in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,15 +16,15 @@ use kiln_types::{
     PowerDown, Priority, Publication, SecretText, SecurityType, SnapshotRequest, Storage, Tags,
 };
 
-/// Machines that are on or off and write a file at each boot.
+/// Machines in memory, each of which writes a file when it starts.
 #[derive(Debug, Default)]
-pub(crate) struct Remembered {
+pub(crate) struct FakeRunner {
     on: Mutex<BTreeMap<MachineKey, DiskPath>>,
     boots: AtomicU64,
     broken: Mutex<Option<MachineKey>>,
 }
 
-impl Remembered {
+impl FakeRunner {
     pub(crate) fn on(&self) -> BTreeSet<MachineKey> {
         self.on.lock().unwrap().keys().cloned().collect()
     }
@@ -34,7 +34,7 @@ impl Remembered {
         Self { on, boots: AtomicU64::new(self.boots.load(Ordering::Relaxed)), broken: Mutex::default() }
     }
 
-    /// From now on this machine can be switched neither on nor off.
+    /// Makes starting and stopping a machine fail.
     pub(crate) fn break_machine(&self, machine: Option<MachineKey>) {
         *self.broken.lock().unwrap() = machine;
     }
@@ -43,11 +43,11 @@ impl Remembered {
         if self.broken.lock().unwrap().as_ref() != Some(machine) {
             return Ok(());
         }
-        Err(RunnerError { act, machine: machine.clone(), source: "there is a hole in it".into() })
+        Err(RunnerError { act, machine: machine.clone(), source: "it is broken".into() })
     }
 }
 
-impl MachineRunner for Remembered {
+impl MachineRunner for FakeRunner {
     async fn start(&self, config: &MachineConfig) -> Result<(), RunnerError> {
         self.check("start", &config.name)?;
         let mut on = self.on.lock().unwrap();
@@ -55,7 +55,7 @@ impl MachineRunner for Remembered {
             return Ok(());
         }
         let DiskPath::Folders { lower, upper, .. } = &config.disk else { panic!("{config:?}") };
-        // Who writes writes alone.
+        // No machine writes to a layer that another one uses.
         for (other, disk) in on.iter() {
             let DiskPath::Folders { lower: below, upper: writes, .. } = disk else { panic!("{disk:?}") };
             assert!(
@@ -64,11 +64,11 @@ impl MachineRunner for Remembered {
                 config.name,
                 upper.display()
             );
-            assert!(!below.contains(upper), "{} writes what is below {other}", config.name);
-            assert!(!lower.contains(writes), "{other} writes what is below {}", config.name);
+            assert!(!below.contains(upper), "{} writes to a lower layer of {other}", config.name);
+            assert!(!lower.contains(writes), "{other} writes to a lower layer of {}", config.name);
         }
         for folder in lower.iter().chain([upper]) {
-            assert!(folder.is_dir(), "{} stands on {}, which is gone", config.name, folder.display());
+            assert!(folder.is_dir(), "{} needs {}, which does not exist", config.name, folder.display());
         }
         let boot = self.boots.fetch_add(1, Ordering::Relaxed);
         fs::write(upper.join(format!("booted-{}", config.name)), boot.to_string()).unwrap();
@@ -90,18 +90,18 @@ impl MachineRunner for Remembered {
 pub(crate) const POOL: &str = "workers";
 
 pub(crate) fn options() -> LocalOptions {
-    // Shared, so that two "processes" of one test never make the same id.
+    // Shared, so that two "processes" of a test never create the same id.
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let new_id = || format!("00000000-0000-4000-8000-{:012x}", NEXT.fetch_add(1, Ordering::Relaxed));
     let clock = || "2026-11-15T12:00:00Z".parse().unwrap();
     LocalOptions { clock: Arc::new(clock), new_id: Arc::new(new_id), qemu_img: QemuImg::default() }
 }
 
-/// A state folder beside a base with one file.
+/// A state folder, and a base with one file.
 pub(crate) struct Setup {
     pub(crate) folder: tempfile::TempDir,
     base: Arc<tempfile::TempDir>,
-    pub(crate) runner: Arc<Remembered>,
+    pub(crate) runner: Arc<FakeRunner>,
 }
 
 impl Setup {
@@ -121,12 +121,12 @@ impl Setup {
         self.base.path().to_owned()
     }
 
-    /// Another process.
-    pub(crate) fn process(&self) -> Local<Remembered> {
+    /// The factory, as another process would open it.
+    pub(crate) fn process(&self) -> Local<FakeRunner> {
         Local::new(Store::open(&self.state()).unwrap(), self.runner.clone(), options())
     }
 
-    /// The same setup, apart, on the same base.
+    /// A copy of the state folder, on the same base.
     pub(crate) fn copy(&self) -> Self {
         let folder = scratch();
         copy(self.folder.path(), folder.path());
@@ -134,7 +134,7 @@ impl Setup {
     }
 }
 
-/// In memory where that is possible: thousands of documents are made durable here, and no machine fails.
+/// A folder in memory if possible: the tests sync thousands of files.
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -254,15 +254,15 @@ pub(crate) fn machine_name(name: &str) -> MachineName {
     name.parse().unwrap()
 }
 
-/// An image, and a pool of two made from it.
-pub(crate) async fn with_pool(local: &Local<Remembered>, base: &Path) -> Result<Pool, Error> {
+/// Creates an image and a pool of two machines.
+pub(crate) async fn with_pool(local: &Local<FakeRunner>, base: &Path) -> Result<Pool, Error> {
     local.import_image("debian", MachineKind::Nspawn, base).await?;
     local.create_pool(&pool_spec(2)).await?;
     local.describe_pool(&pool()).await
 }
 
-/// A version of the first instance's disk, which is off for it and on again afterwards.
-pub(crate) async fn with_version(local: &Local<Remembered>, number: &str) -> Result<(), Error> {
+/// Creates a version from the first instance's disk, and starts the instance again.
+pub(crate) async fn with_version(local: &Local<FakeRunner>, number: &str) -> Result<(), Error> {
     let snapshot = format!("snapshot-{number}");
     let donor = local.describe_instance(&pool(), &id(0)).await?;
     local.power_off(&pool(), &id(0), PowerDown::KeepHardware).await?;
@@ -275,7 +275,7 @@ pub(crate) async fn with_version(local: &Local<Remembered>, number: &str) -> Res
     Ok(())
 }
 
-/// Names of files on a disk, by layer, with the base first.
+/// The files of a disk with their content.
 pub(crate) fn files_on(disk: &DiskPath) -> BTreeMap<String, String> {
     let DiskPath::Folders { lower, upper, .. } = disk else { panic!("{disk:?}") };
     let mut files = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Several processes at once. A lock is of the file that was opened, so that a store opened anew is as good as another process.
+//! Several processes at once. A lock belongs to an open file, so a store that is opened again behaves like another process.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use tokio::task::JoinSet;
 
 use crate::support::{Setup, machine_spec, pool, with_pool};
 
-/// Enough that each comes in the middle of another's work.
+/// Enough to interrupt each other.
 const PROCESSES: usize = 8;
 
 #[tokio::test]
-async fn of_all_who_saw_the_same_pool_one_adds_to_it() {
+async fn only_one_of_several_concurrent_changes_to_a_revision_succeeds() {
     let setup = Setup::new();
     let read = with_pool(&setup.process(), &setup.base()).await.unwrap();
     let mut tasks = JoinSet::new();
@@ -26,7 +26,7 @@ async fn of_all_who_saw_the_same_pool_one_adds_to_it() {
 }
 
 #[tokio::test]
-async fn no_write_of_many_is_lost() {
+async fn no_concurrent_change_is_lost() {
     let setup = Setup::new();
     with_pool(&setup.process(), &setup.base()).await.unwrap();
     let mut tasks = JoinSet::new();
@@ -48,7 +48,7 @@ async fn no_write_of_many_is_lost() {
 }
 
 #[tokio::test]
-async fn machines_made_at_once_share_no_number_and_no_disk() {
+async fn machines_created_concurrently_share_no_number_and_no_disk() {
     let setup = Setup::new();
     with_pool(&setup.process(), &setup.base()).await.unwrap();
     let mut tasks = JoinSet::new();
@@ -58,9 +58,9 @@ async fn machines_made_at_once_share_no_number_and_no_disk() {
         tasks.spawn(async move { local.create(&spec).await.unwrap() });
     }
     tasks.join_all().await;
-    let shown = setup.process().machines().await.unwrap();
-    assert_eq!(shown.len(), 2 + PROCESSES / 2);
-    let numbers: BTreeSet<u16> = shown.iter().map(|machine| machine.number).collect();
-    assert_eq!(numbers.len(), shown.len());
-    assert_eq!(setup.runner.on().len(), shown.len());
+    let machines = setup.process().machines().await.unwrap();
+    assert_eq!(machines.len(), 2 + PROCESSES / 2);
+    let numbers: BTreeSet<u16> = machines.iter().map(|machine| machine.number).collect();
+    assert_eq!(numbers.len(), machines.len());
+    assert_eq!(setup.runner.on().len(), machines.len());
 }

@@ -253,7 +253,7 @@ fn machines_outlive_the_command_that_started_them_and_are_removed_with_their_poo
 
         // Wrong arguments have their own exit code.
         for (name, image, problem) in
-            [("no-such", "bookworm", "no image `bookworm`"), ("with space", "debian", "`with space`")]
+            [("no-such", "bookworm", "image `bookworm` does not exist"), ("with space", "debian", "`with space`")]
         {
             let mut wrong = Command::new(KILN);
             let wrong = wrong.args(["local", "pool", "create", name, "--image", image]).output().expect("kiln runs");
