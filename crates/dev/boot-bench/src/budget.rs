@@ -159,7 +159,7 @@ mod tests {
     fn in_nspawn_medians_of_nodes_that_are_alike_are_compared() {
         let contained = |variant, seconds: &[f64], motd: &str| {
             let mut configured = row(variant, 1.0, None).boots[0].configured.clone();
-            configured.0.insert("/etc/lab/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
+            configured.0.insert("/etc/bench/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
             crate::Contained { variant, seconds: seconds.to_vec(), configured: vec![configured] }
         };
         let judged = |kilnd: &[f64], motd| {
@@ -171,7 +171,7 @@ mod tests {
         };
         assert!(judged(&[0.1, 0.1, 0.2, 0.9, 0.9], "x")[0].holds);
         assert!(!judged(&[0.1, 0.1, 0.21, 0.9, 0.9], "x")[0].holds);
-        assert_eq!(judged(&[0.1; 5], "y")[0].measured, "/etc/lab/motd");
+        assert_eq!(judged(&[0.1; 5], "y")[0].measured, "/etc/bench/motd");
         assert_eq!(judged(&[0.1; 4], "x"), [], "too few");
     }
 

@@ -55,9 +55,9 @@ mod tests {
     fn another_content_another_mode_and_a_missing_path_are_named() {
         let mut other = all();
         other.0.get_mut("/etc/hostname").unwrap().1.push(b'y');
-        other.0.get_mut("/etc/lab/motd").unwrap().0 = 0o600;
-        other.0.remove("/etc/lab/settings.json");
-        assert_eq!(differing(&all(), &other), ["/etc/hostname", "/etc/lab/motd", "/etc/lab/settings.json"]);
+        other.0.get_mut("/etc/bench/motd").unwrap().0 = 0o600;
+        other.0.remove("/etc/bench/settings.json");
+        assert_eq!(differing(&all(), &other), ["/etc/hostname", "/etc/bench/motd", "/etc/bench/settings.json"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod time;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +12,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use kiln_machines::command::run;
 use testkit::nspawn::Blueprint;
 
+use crate::tree::create_folder;
 use crate::variant::{DOCUMENT, ovf_env};
-use crate::world::{finished, folder};
 use crate::{Error, tree};
 
 /// The settings of the kernel that the document has.
@@ -62,7 +64,7 @@ struct Calls {
 
 /// Counts what kilnd does at a first boot, when there is nothing to do, and while it watches. `strace` is the program and what comes
 /// before its name.
-pub fn measure(kilnd: &Path, units: &Path, strace: &[String], work: &Path) -> Result<Vec<Figure>, Error> {
+pub fn measure(kilnd: &Path, units: &Path, strace: &[OsString], work: &Path) -> Result<Vec<Figure>, Error> {
     let node = Node { kilnd, strace, work };
     let figure = |name, value, budget| Figure { name, value, budget };
     let size = fs::metadata(kilnd).map_err(Error::file(kilnd))?.len();
@@ -135,7 +137,7 @@ enum Medium {
 
 struct Node<'a> {
     kilnd: &'a Path,
-    strace: &'a [String],
+    strace: &'a [OsString],
     work: &'a Path,
 }
 
@@ -147,7 +149,7 @@ impl Node<'_> {
             fs::remove_dir_all(&root).map_err(Error::file(&root))?;
         }
         for name in FOLDERS {
-            folder(&root.join(name))?;
+            create_folder(&root.join(name))?;
         }
         let text = |path: &str, content: &str| tree::Item::text(path, content);
         let accounts = |line: fn(u32) -> String| (0..ACCOUNTS).map(line).collect::<String>();
@@ -162,7 +164,7 @@ impl Node<'_> {
             items.push(text("/dmi/product_uuid", "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02\n"));
         }
         items.extend(SETTINGS.iter().map(|path| text(path, "0\n")));
-        tree::place(&root, &items)?;
+        tree::apply(&root, &items)?;
         Ok(root)
     }
 
@@ -194,7 +196,7 @@ impl Node<'_> {
         let trace = self.work.join("trace");
         let mut command = Command::new(&self.strace[0]);
         command.args(&self.strace[1..]).args(["-f", "-qq", "-s", "200", "-o"]).arg(&trace);
-        finished(command.arg(self.kilnd).args(arguments(root, words)))?;
+        run(command.arg(self.kilnd).args(arguments(root, words)))?;
         let text = fs::read_to_string(&trace).map_err(Error::file(&trace))?;
         Ok(count(&text))
     }
@@ -203,17 +205,17 @@ impl Node<'_> {
     fn watching(&self, root: &Path) -> Result<u64, Error> {
         let mut command = self.command(root, &["watch"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let failed = |source| Error::Command { line: "kilnd watch".to_owned(), source };
-        let mut child = Ended(command.spawn().map_err(failed)?);
+        let failed = Error::spawn("kilnd watch");
+        let mut child = Ended(command.spawn().map_err(&failed)?);
         thread::sleep(Duration::from_secs(2));
         let file = PathBuf::from(format!("/proc/{}/status", child.0.id()));
         let text = fs::read_to_string(&file).map_err(Error::file(&file))?;
-        let ended = child.0.try_wait().map_err(failed)?;
+        let ended = child.0.try_wait().map_err(&failed)?;
         let high =
             text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse().ok());
         match (ended, high) {
             (None, Some(high)) => Ok(high),
-            _ => Err(Error::Part("kilnd watch did not stay".to_owned())),
+            _ => Err(Error::Dependency("kilnd watch did not stay".to_owned())),
         }
     }
 }
@@ -259,7 +261,7 @@ fn reloads(kilnd: &Path, units: &Path) -> Result<u64, Error> {
     machine.boot();
     machine.settled();
     if !machine.exists("/run/kiln/ready") {
-        return Err(Error::Part(format!(
+        return Err(Error::Dependency(format!(
             "kilnd did not open the gate:\n{}",
             machine.journal(Some("kiln-config.service"))
         )));

@@ -178,7 +178,7 @@ mod tests {
     fn boot(busy: f64, motd: &str) -> Boot {
         let all = PATHS().into_iter().map(|path| (path.to_owned(), (0o644, b"x".to_vec())));
         let mut configured = Configured(all.collect());
-        configured.0.insert("/etc/lab/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
+        configured.0.insert("/etc/bench/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
         Boot { up: busy, busy, lease: None, instructions: None, identity: None, capture: PathBuf::new(), configured }
     }
 
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn nodes_that_are_not_alike_have_no_ratio() {
-        assert_eq!(report("y").ratio(Variant::Kilnd, Variant::Floor), Some(Err(vec!["/etc/lab/motd"])));
+        assert_eq!(report("y").ratio(Variant::Kilnd, Variant::Floor), Some(Err(vec!["/etc/bench/motd"])));
         let text = report("y").text();
-        assert!(text.contains("unlike") && text.contains("kilnd and floor are not alike: /etc/lab/motd"), "{text}");
+        assert!(text.contains("unlike") && text.contains("kilnd and floor are not alike: /etc/bench/motd"), "{text}");
         assert!(report("y").json()["variants"][1]["ofFloor"].is_null());
     }
 

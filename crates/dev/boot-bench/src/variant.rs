@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::expected::Configured;
 use crate::tree::Item;
-use crate::{Error, medium};
+use crate::{Error, media};
 
 /// Who configures the node, and from where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ pub enum Variant {
 pub(crate) const DOCUMENT: &str = include_str!("../document.json");
 
 /// The device of the medium: the third disk.
-pub(crate) const MEDIUM: &str = "/dev/nvme2n1";
+pub(crate) const MEDIA: &str = "/dev/nvme2n1";
 
 /// What every variant has: a network (the route to the metadata service comes with the lease, as it does on Azure), a kubelet that says when it was started, and a reporter.
 const NETWORK: &str = "\
@@ -65,7 +65,7 @@ exec sleep infinity
 
 const KUBELET_UNIT: &str = "\
 [Unit]
-Description=The kubelet of the lab
+Description=Stand-in for kubelet of the boot bench
 DefaultDependencies=no
 After=local-fs.target
 Conflicts=shutdown.target
@@ -83,7 +83,7 @@ Description=Report on this boot and turn the machine off
 
 [Service]
 Type=exec
-ExecStart=/usr/local/sbin/lab-report
+ExecStart=/usr/local/sbin/bench-report
 ";
 
 impl Variant {
@@ -129,7 +129,7 @@ impl Variant {
     }
 
     /// The id of its machine. A copy is in another one.
-    pub(crate) fn machine(self) -> &'static str {
+    pub(crate) fn vm_id(self) -> &'static str {
         match self {
             Self::Clone => "b1d7c7d0-1f0e-4d0a-8f0b-9d7a3c5e2f14",
             _ => "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02",
@@ -150,22 +150,22 @@ impl Variant {
         match self {
             Self::Floor => {
                 items.extend(baked(expected));
-                items.push(Item::wanted("kubelet.service"));
+                items.push(Item::enable("kubelet.service"));
             }
             Self::CloudInit => items.extend(cloud_init(expected)),
             Self::Kilnd | Self::Again | Self::Clone | Self::Disks | Self::KilndImds | Self::WaitForNetwork => {
                 items.extend(installed(kilnd, units)?);
-                items.push(Item::wanted("kubelet.service"));
+                items.push(Item::enable("kubelet.service"));
             }
         }
         if matches!(self, Self::Kilnd | Self::Disks) {
-            let text = format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd boot --cd {MEDIUM}\n");
-            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/lab.conf", text));
+            let text = format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd boot --cd {MEDIA}\n");
+            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/bench.conf", text));
         }
         if self == Self::WaitForNetwork {
             let wait = "systemd-networkd-wait-online.service";
             let text = format!("[Unit]\nWants={wait}\nAfter={wait}\n");
-            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/lab.conf", text));
+            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/bench.conf", text));
         }
         if self != Self::CloudInit {
             items.push(Item::text("/etc/cloud/cloud-init.disabled", ""));
@@ -179,22 +179,22 @@ fn common() -> Vec<Item> {
     let image = json!({ "kubelets": { "1.34.4": "/usr/local/bin/kubelet" } });
     vec![
         Item::text("/etc/machine-id", ""),
-        Item::text("/etc/systemd/network/80-lab.network", NETWORK),
+        Item::text("/etc/systemd/network/80-bench.network", NETWORK),
         Item::Link { path: networkd.to_owned(), to: "/lib/systemd/system/systemd-networkd.service".to_owned() },
-        Item::Gone("/etc/systemd/system/multi-user.target.wants/ssh.service".to_owned()),
+        Item::Remove("/etc/systemd/system/multi-user.target.wants/ssh.service".to_owned()),
         Item::program("/usr/local/bin/kubelet", KUBELET),
         Item::text("/etc/systemd/system/kubelet.service", KUBELET_UNIT),
         Item::text("/usr/lib/kiln/image.json", image.to_string()),
-        Item::program("/usr/local/sbin/lab-report", reporter()),
-        Item::text("/etc/systemd/system/lab-report.service", REPORT_UNIT),
-        Item::wanted("lab-report.service"),
+        Item::program("/usr/local/sbin/bench-report", reporter()),
+        Item::text("/etc/systemd/system/bench-report.service", REPORT_UNIT),
+        Item::enable("bench-report.service"),
     ]
 }
 
 /// Waits for the end of the boot, then puts the capture and the configured paths onto the second disk.
 fn reporter() -> String {
     let mut text =
-        "#!/bin/sh\nsystemctl is-system-running --wait >/dev/null\nmkdir -p /run/lab/configured && cd /run/lab\n\
+        "#!/bin/sh\nsystemctl is-system-running --wait >/dev/null\nmkdir -p /run/bench/configured && cd /run/bench\n\
          cp /run/kubelet-start start\nsystemctl show >manager.txt\nsystemctl show '*' >units.txt\n\
          journalctl -b -o short-monotonic --no-pager >journal.txt\n\
          if grep -q growRoot /etc/kiln/current/config.json 2>/dev/null; then\n\
@@ -207,8 +207,8 @@ fn reporter() -> String {
         let _ = writeln!(text, "[ -e {path} ] && {copy}");
     }
     text.push_str(
-        "cd .. && tar cf /dev/nvme1n1 . && sync\necho LAB-DONE >/dev/ttyS0\n\
-         grep -q lab.donor /proc/cmdline && exec systemctl poweroff\nsystemctl poweroff --force --force\n",
+        "cd .. && tar cf /dev/nvme1n1 . && sync\necho BENCH-DONE >/dev/ttyS0\n\
+         grep -q bench.donor /proc/cmdline && exec systemctl poweroff\nsystemctl poweroff --force --force\n",
     );
     text
 }
@@ -290,8 +290,8 @@ fn cloud_init(expected: &Configured) -> Vec<Item> {
     });
     let seed = "/var/lib/cloud/seed/nocloud";
     vec![
-        Item::text("/etc/cloud/cloud.cfg.d/99-lab.cfg", configuration.to_string()),
-        Item::text(&format!("{seed}/meta-data"), "{\"instance-id\": \"lab-node-0\"}"),
+        Item::text("/etc/cloud/cloud.cfg.d/99-bench.cfg", configuration.to_string()),
+        Item::text(&format!("{seed}/meta-data"), "{\"instance-id\": \"bench-node-0\"}"),
         Item::text(&format!("{seed}/user-data"), format!("#cloud-config\n{data}\n")),
     ]
 }
@@ -307,7 +307,7 @@ fn with_disks(document: &str) -> String {
 
 /// The medium's file.
 pub(crate) fn ovf_env() -> String {
-    medium::ovf_env(DOCUMENT)
+    media::ovf_env(DOCUMENT)
 }
 
 #[cfg(test)]
@@ -324,11 +324,11 @@ mod tests {
 
     #[test]
     fn cloud_init_writes_what_the_floor_has_baked_in() {
-        let expected = Configured([("/etc/lab/motd".to_owned(), (0o640, b"hello".to_vec()))].into());
+        let expected = Configured([("/etc/bench/motd".to_owned(), (0o640, b"hello".to_vec()))].into());
         let items = cloud_init(&expected);
         let Some(Item::File { content, .. }) = items.last() else { panic!("{items:?}") };
         let text = String::from_utf8_lossy(content);
-        assert!(text.contains(r#""path":"/etc/lab/motd","permissions":"0640""#), "{text}");
+        assert!(text.contains(r#""path":"/etc/bench/motd","permissions":"0640""#), "{text}");
         assert!(text.contains(&STANDARD.encode("hello")), "{text}");
         assert!(
             baked(&expected).any(|item| matches!(item, Item::File { mode: 0o640, content, .. } if content == b"hello"))
@@ -353,8 +353,8 @@ mod tests {
 
     #[test]
     fn a_copy_is_in_another_machine_than_its_donor_and_an_ordinary_start_is_not() {
-        assert_ne!(Variant::Clone.machine(), Variant::Kilnd.machine());
-        assert_eq!(Variant::Again.machine(), Variant::Kilnd.machine());
+        assert_ne!(Variant::Clone.vm_id(), Variant::Kilnd.vm_id());
+        assert_eq!(Variant::Again.vm_id(), Variant::Kilnd.vm_id());
         assert!(!Variant::measured().contains(&Variant::Disks) && Variant::measured().contains(&Variant::Clone));
         assert!(Variant::Disks.document().contains(r#""growRoot":true"#));
     }

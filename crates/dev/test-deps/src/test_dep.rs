@@ -27,9 +27,9 @@ pub enum TestDep {
     /// A Debian root with systemd, containerd and the systemd-nspawn that boots it.
     NodeRoot,
     /// QEMU and tools that create disk images.
-    LabTools,
+    BenchTools,
     /// A Debian root with its own kernel and with cloud-init.
-    LabRoot,
+    BenchRoot,
     AzureCli,
 }
 
@@ -140,10 +140,10 @@ const NODE_DISABLED: &[&str] = &[
 ];
 
 /// Programs that boot machines and create their disks.
-const LAB_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
+const BENCH_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
 
 /// The packages of a machine in the boot bench. debootstrap does not resolve the virtual package that `python3-cffi-backend` provides.
-const LAB_PACKAGES: &[&str] = &[
+const BENCH_PACKAGES: &[&str] = &[
     "ca-certificates",
     "cloud-init",
     "curl",
@@ -174,8 +174,8 @@ impl TestDep {
         Self::Chromium,
         Self::NodeRoot,
         Self::Umoci,
-        Self::LabTools,
-        Self::LabRoot,
+        Self::BenchTools,
+        Self::BenchRoot,
         Self::AzureCli,
     ];
 
@@ -193,8 +193,8 @@ impl TestDep {
             Self::Chromium => "chromium",
             Self::NodeRoot => "node-root",
             Self::Umoci => "umoci",
-            Self::LabTools => "lab-tools",
-            Self::LabRoot => "lab-root",
+            Self::BenchTools => "bench-tools",
+            Self::BenchRoot => "bench-root",
             Self::AzureCli => "az",
         }
     }
@@ -213,8 +213,8 @@ impl TestDep {
             Self::Chromium => "headless Chromium from Debian, which renders charts",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
             Self::Umoci => "umoci, which reads OCI images, built from its Go module",
-            Self::LabTools => "QEMU and disk tools in a Debian root",
-            Self::LabRoot => "a Debian root with a kernel and cloud-init, for QEMU",
+            Self::BenchTools => "QEMU and disk tools in a Debian root",
+            Self::BenchRoot => "a Debian root with a kernel and cloud-init, for QEMU",
             Self::AzureCli => "the Azure CLI in a virtual environment",
         }
     }
@@ -232,7 +232,7 @@ impl TestDep {
             | Self::SystemdAnalyze
             | Self::Chromium
             | Self::NodeRoot => Tier::Default,
-            Self::Umoci | Self::LabTools | Self::LabRoot | Self::AzureCli => Tier::Full,
+            Self::Umoci | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
         }
     }
 
@@ -304,8 +304,8 @@ impl TestDep {
             Self::NodeRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
             }
-            Self::LabTools => Recipe::DebianRoot { suite: "bookworm", packages: LAB_TOOLS, disabled: &[] },
-            Self::LabRoot => Recipe::DebianRoot { suite: "bookworm", packages: LAB_PACKAGES, disabled: NODE_DISABLED },
+            Self::BenchTools => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_TOOLS, disabled: &[] },
+            Self::BenchRoot => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED },
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../../tests/python/az-requirements.txt"),
                 proof: "azure.cli.core",
@@ -326,8 +326,8 @@ impl TestDep {
             Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::Chromium => "bin/chromium-headless-shell",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
-            Self::LabTools => "root/usr/bin/qemu-system-x86_64",
-            Self::LabRoot => "root/usr/bin/cloud-init",
+            Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
+            Self::BenchRoot => "root/usr/bin/cloud-init",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
         }
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
         let known = "deny, python, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, umoci, \
-                     lab-tools, lab-root, az";
+                     bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }
 

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use kiln_machines::command::wait;
 use serde_json::Value;
 
 /// A program that has ended.
@@ -65,7 +66,7 @@ pub fn run(mut command: Command, deadline: Duration) -> Finished {
     };
     let stdout = child.stdout.take().map(|stream| read(Box::new(stream)));
     let stderr = child.stderr.take().map(|stream| read(Box::new(stream)));
-    let status = wait(&mut child, deadline);
+    let status = wait(&mut child, deadline).unwrap_or_else(|error| panic!("`{shown}`: {error}"));
     if status.is_none() {
         child.kill().and_then(|()| child.wait()).unwrap_or_else(|error| panic!("killing `{shown}`: {error}"));
     }
@@ -78,22 +79,6 @@ pub fn run(mut command: Command, deadline: Duration) -> Finished {
     };
     assert!(status.is_some(), "did not end within {} s: {finished}", deadline.as_secs());
     finished
-}
-
-/// Waits for a child, at most as long as given.
-pub(crate) fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
-    const TICK: Duration = Duration::from_millis(10);
-    let mut waited = Duration::ZERO;
-    loop {
-        if let Some(status) = child.try_wait().expect("a child that we started can be waited for") {
-            return Some(status);
-        }
-        if waited >= deadline {
-            return None;
-        }
-        thread::sleep(TICK);
-        waited += TICK;
-    }
 }
 
 /// The command line, without the secrets in it.

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use kiln_machines::command::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::clients::seal;
-use crate::finished::wait;
 use crate::{Finished, run};
 
 /// A debug build that makes its certificates on a busy machine takes seconds; more than this is a hang.
@@ -120,7 +120,7 @@ impl SimProcess {
             // It may have ended since: then there is nothing to tell it.
             let _ = kill_process(pid, Signal::TERM);
         }
-        let status = wait(&mut self.child, END);
+        let status = wait(&mut self.child, END).ok().flatten();
         if status.is_none() {
             self.kill();
         }
@@ -143,7 +143,7 @@ impl SimProcess {
     /// Ends a process that failed to start, and tells how.
     fn ended(&mut self) -> String {
         // One that has closed its output is about to end by itself, and its exit code is the better story.
-        let status = wait(&mut self.child, Duration::from_secs(1));
+        let status = wait(&mut self.child, Duration::from_secs(1)).ok().flatten();
         self.kill();
         let status = status.map_or_else(|| "it was still running".to_owned(), |status| status.to_string());
         // The log's end may still be on its way through the pipe.

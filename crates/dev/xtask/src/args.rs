@@ -14,7 +14,7 @@ pub enum Command {
     /// The arguments of the program `kube` of the crate `control-plane`.
     Kube(Vec<String>),
     /// The arguments of the program `boot-bench`.
-    Lab(Vec<String>),
+    BootBench(Vec<String>),
     /// The arguments of the program `image` of the crate `packaging`.
     Image(Vec<String>),
     /// The arguments of the program `package` of the crate `packaging`.
@@ -46,7 +46,7 @@ Measure:
   bench            measure how the cost of the libraries grows with their input
   bench node       measure the cost of kilnd on a node and check its budgets
   bench boot       compare boot times until kubelet starts, in virtual time (45 minutes)
-  lab boot         boot the same machine with kilnd, with cloud-init and without either, and compare
+  boot-bench       boot the same machine with kilnd, with cloud-init and without either, and compare
 
 Run:
   kube up|down     start or stop a Kubernetes control plane on loopback
@@ -119,7 +119,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
     match command.as_str() {
         // These programs have their own help.
         "kube" => return Ok(Command::Kube(rest)),
-        "lab" => return Ok(Command::Lab(rest)),
+        "boot-bench" => return Ok(Command::BootBench(rest)),
         "image" => return Ok(Command::Image(rest)),
         "package" => return Ok(Command::Package(rest)),
         _ => {}
@@ -224,7 +224,7 @@ mod tests {
             let Ok(Command::Help(text)) = parsed(&format!("{command} --help")) else { panic!("{command}") };
             assert!(text.contains(&format!("Usage: cargo xtask {command}")), "{text}");
         }
-        for command in ["test", "setup", "floor", "bench", "lab", "kube", "image", "package"] {
+        for command in ["test", "setup", "floor", "bench", "boot-bench", "kube", "image", "package"] {
             assert!(HELP.contains(&format!("\n  {command} ")), "{command}");
         }
         for dependency in TestDep::ALL {

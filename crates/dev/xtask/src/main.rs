@@ -21,12 +21,12 @@ fn main() -> ExitCode {
         Command::Test(tier) => test::run(&workspace::root(), tier),
         Command::Setup(dependencies) => setup(&dependencies),
         Command::Kube(arguments) => kube::run(&workspace::root(), &arguments),
-        Command::Lab(arguments) => lab(&arguments),
+        Command::BootBench(arguments) => boot_bench(&arguments),
         Command::Image(arguments) => packaging::run(&workspace::root(), "image", &arguments),
         Command::Package(arguments) => packaging::run(&workspace::root(), "package", &arguments),
         Command::Bench(Bench::Crates) => bench(),
         Command::Bench(Bench::Node) => node(),
-        Command::Bench(Bench::Boot) => lab(&["boot", "--icount", "--runs", "5"].map(str::to_owned)),
+        Command::Bench(Bench::Boot) => boot_bench(&["--icount", "--runs", "5"].map(str::to_owned)),
         Command::Floor => floor::rewrite(&workspace::root()).map(|path| {
             println!("wrote {}", path.display());
             true
@@ -67,14 +67,16 @@ fn setup(dependencies: &[TestDep]) -> Result<bool, Box<dyn std::error::Error>> {
 /// Measures kilnd in counts, and then in instructions: in virtual time, each instruction advances the clock.
 fn node() -> Result<bool, Box<dyn std::error::Error>> {
     let counted = run_bench(&[TestDep::NodeRoot], &["node"])?;
-    Ok(lab(&["boot", "--icount", "--variant", "kilnd"].map(str::to_owned))? && counted)
+    Ok(boot_bench(&["--icount", "--variant", "kilnd"].map(str::to_owned))? && counted)
 }
 
 /// Runs the boot bench. Its machines need dependencies that the default tier does not install.
-fn lab(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
-    let boots = arguments.first().is_some_and(|word| word == "boot");
-    let dependencies: &[TestDep] = if boots { &[TestDep::LabTools, TestDep::LabRoot] } else { &[] };
-    run_bench(dependencies, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+fn boot_bench(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
+    if arguments.iter().any(|word| matches!(word.as_str(), "help" | "--help" | "-h")) {
+        return run_bench(&[], &["help"]);
+    }
+    let words = std::iter::once("boot").chain(arguments.iter().map(String::as_str));
+    run_bench(&[TestDep::BenchTools, TestDep::BenchRoot], &words.collect::<Vec<_>>())
 }
 
 /// Installs the dependencies and runs the boot bench.

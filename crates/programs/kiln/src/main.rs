@@ -32,8 +32,8 @@ Exit codes: 0 success, 1 failed, or a check did not pass, 2 invalid usage or inp
 5 drift found, 130 interrupted.";
 
 const LOCAL: &str = "Examples:
-  kiln local run --state ./lab -- bash
-      Start a shell with a private pool of machines. Run the commands below in that shell.
+  kiln local run --state ./state -- bash
+      A private world; the rest is typed inside it.
   kiln local image import debian ./root
   kiln local pool create nodes --image debian
   kiln local pool list

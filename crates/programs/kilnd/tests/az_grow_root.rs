@@ -36,7 +36,7 @@ fn a_root_with_room_behind_it_grows_while_it_is_mounted() {
     fs::write(&config, document.to_string()).expect("written");
     let work = folder.path().join("work");
     fs::create_dir(&work).expect("a folder");
-    let proof = require(TestDep::LabRoot);
+    let proof = require(TestDep::BenchRoot);
     let tools = proof.ancestors().nth(3).expect("a root");
     let output = Command::new("unshare")
         .args(["--mount", "--net", "sh"])

@@ -4,10 +4,10 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use kiln_machines::command::{command_line, tail};
 use wait4::Wait4 as _;
 
 use crate::Error;
-use crate::world::{shown, tail};
 
 /// How often each case runs. Others only ever add to a run (their interrupts, caches that they emptied), so the least of many is what the
 /// program itself takes; of forty at least one is undisturbed even where both processors are busy.
@@ -40,19 +40,20 @@ fn summary(runs: &[Run]) -> Time {
 }
 
 fn once(command: &mut Command) -> Result<Run, Error> {
-    let line = shown(command);
-    let failed = |source| Error::Command { line: line.clone(), source };
+    let line = command_line(command);
+    let failed = Error::spawn(&line);
     // Its journal is a pipe, as a service's is a socket: what it says there costs it something.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(failed)?;
+    let mut child = command.spawn().map_err(&failed)?;
     let stderr = child.stderr.take();
-    let used = child.wait4().map_err(failed)?;
+    let used = child.wait4().map_err(&failed)?;
     if used.status.success() {
         return Ok((used.rusage.utime, used.rusage.stime));
     }
-    let mut said = String::new();
-    let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut said));
-    Err(Error::Exit { line, status: used.status.to_string(), output: tail(&said, 20) })
+    let mut output = String::new();
+    let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut output));
+    let (status, output) = (used.status.to_string(), tail(&output, 20));
+    Err(kiln_machines::Error::Failed { line: line.clone(), status, output }.into())
 }
 
 #[cfg(test)]
@@ -69,6 +70,7 @@ mod tests {
     #[test]
     fn a_program_that_fails_is_no_measure() {
         let error = measure([Command::new("false")]).expect_err("failed");
-        assert!(matches!(&error, Error::Exit { line, .. } if line == "false"), "{error}");
+        let Error::Machine(kiln_machines::Error::Failed { line, .. }) = error else { panic!("{error}") };
+        assert_eq!(line, "false");
     }
 }

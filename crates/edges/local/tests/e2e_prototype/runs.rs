@@ -14,7 +14,7 @@ use kiln_prototype::names;
 use kiln_types::{Factory, ImageSource, PowerState, Protection, Provisioning};
 use tokio::sync::Notify;
 
-use crate::world::{FIRST_BOOT, World, node, pool, request};
+use crate::setup::{FIRST_BOOT, Setup, node, pool, request};
 
 /// Everything that a run may leave behind.
 #[derive(Debug, PartialEq)]
@@ -28,13 +28,13 @@ struct Left {
     layers: usize,
 }
 
-async fn left(world: &World) -> Left {
+async fn left(setup: &Setup) -> Left {
     // The cloud's controller takes the node of a machine that is gone a moment later.
-    world.until_ready().await;
-    let local = world.local();
+    setup.until_ready().await;
+    let local = setup.local();
     let read = local.describe_pool(&pool()).await.unwrap();
     let line = names::line(ids::GROUP, &pool()).unwrap();
-    let nodes = world.cluster().all_nodes().await.unwrap();
+    let nodes = setup.cluster().all_nodes().await.unwrap();
     let instances = local.instances(&pool()).await.unwrap().into_iter();
     Left {
         image: read.recipe.image,
@@ -43,7 +43,7 @@ async fn left(world: &World) -> Left {
         instances: instances.map(|i| (i.node_name, i.power, i.provisioning, i.protection)).collect(),
         cordoned: nodes.into_iter().filter(|node| node.cordoned).map(|node| node.name.to_string()).collect(),
         pools: local.pools().await.unwrap().len(),
-        layers: world.layers(),
+        layers: setup.layers(),
     }
 }
 
@@ -66,9 +66,9 @@ impl Watcher for DieAfter {
     }
 }
 
-async fn die_after(world: &World, news: usize) -> (Arc<DieAfter>, Option<Report>) {
+async fn die_after(setup: &Setup, news: usize) -> (Arc<DieAfter>, Option<Report>) {
     let watcher = Arc::new(DieAfter { left: news.into(), last: Mutex::default(), died: Notify::new() });
-    let context = world.process(watcher.clone());
+    let context = setup.process(watcher.clone());
     let asked = request(1);
     let report = tokio::select! {
         report = Box::pin(update(&context, &asked)) => Some(report.unwrap()),
@@ -79,11 +79,11 @@ async fn die_after(world: &World, news: usize) -> (Arc<DieAfter>, Option<Report>
 
 #[tokio::test(start_paused = true)]
 async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
-    let world = World::start().await;
-    assert_eq!(world.cluster().nodes_of(&pool()).await.unwrap().len(), 2, "a pool finds its nodes");
-    let report = Box::pin(update(&world.process(Arc::new(Silent)), &request(1))).await.unwrap();
+    let setup = Setup::start().await;
+    assert_eq!(setup.cluster().nodes_of(&pool()).await.unwrap().len(), 2, "a pool finds its nodes");
+    let report = Box::pin(update(&setup.process(Arc::new(Silent)), &request(1))).await.unwrap();
     assert_eq!(report.ending, Ending::Completed { version: "2026.11.15".parse().unwrap() }, "{:?}", report.notes);
-    let first = left(&world).await;
+    let first = left(&setup).await;
     assert_eq!(first.image, ImageSource::Definition(names::line(ids::GROUP, &pool()).unwrap()));
     assert_eq!(first.versions, [("2026.11.15".to_owned(), false)]);
     assert!(first.cordoned.is_empty(), "{first:?}");
@@ -92,24 +92,24 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     assert!(first.instances.iter().all(|(_, power, made, held)| (*power, made.clone(), *held) == running), "{first:?}");
 
     // Whoever scales out gets a clone, whose disk has what was on the donor's and nothing of the other machine's.
-    let local = world.local();
+    let local = setup.local();
     let read = local.describe_pool(&pool()).await.unwrap();
     local.add_instances(&read, 1).await.unwrap();
-    world.until_ready().await;
-    assert_eq!(world.files("workers_2").await, ["booted-workers000001", "booted-workers000002", FIRST_BOOT]);
+    setup.until_ready().await;
+    assert_eq!(setup.files("workers_2").await, ["booted-workers000001", "booted-workers000002", FIRST_BOOT]);
 
-    world.days_later(1).await;
+    setup.days_later(1).await;
     let mut second = request(2);
     second.wish.policy.new_nodes = 1;
-    let report = Box::pin(update(&world.process(Arc::new(Silent)), &second)).await.unwrap();
+    let report = Box::pin(update(&setup.process(Arc::new(Silent)), &second)).await.unwrap();
     assert_eq!(report.ending, Ending::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
-    world.until_ready().await;
-    assert_eq!(left(&world).await.capacity, 4);
-    let clone = world.local().describe_instance(&pool(), &"3".parse().unwrap()).await.unwrap();
+    setup.until_ready().await;
+    assert_eq!(left(&setup).await.capacity, 4);
+    let clone = setup.local().describe_instance(&pool(), &"3".parse().unwrap()).await.unwrap();
     assert_eq!(clone.node_name, node(3).to_string());
     assert!(matches!(&clone.runs, ImageSource::ExactVersion(_, number) if number.as_str() == "2026.11.16"));
     assert_eq!(
-        world.files("workers_3").await,
+        setup.files("workers_3").await,
         ["booted-workers000001", "booted-workers000002", "booted-workers000003", FIRST_BOOT],
         "a clone of a clone"
     );
@@ -117,30 +117,30 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 
 #[tokio::test(start_paused = true)]
 async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from() {
-    let world = World::start().await;
-    let context = world.process(Arc::new(Silent));
-    let original = left(&world).await.image;
+    let setup = Setup::start().await;
+    let context = setup.process(Arc::new(Silent));
+    let original = left(&setup).await.image;
     let report = Box::pin(update(&context, &request(1))).await.unwrap();
     assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
     let refreshed = Box::pin(refresh(&context, &RefreshRequest { grace_seconds: 30, ..Default::default() })).await;
     let refreshed = refreshed.unwrap();
     assert!(refreshed.done && refreshed.left.is_empty(), "{refreshed:?}");
-    world.until_ready().await;
-    let local = world.local();
+    setup.until_ready().await;
+    let local = setup.local();
     let instances = local.instances(&pool()).await.unwrap();
     let names: Vec<&str> = instances.iter().map(|instance| instance.node_name.as_str()).collect();
     assert_eq!(names, ["workers000002", "workers000003"]);
     for instance in &instances {
         assert!(matches!(&instance.runs, ImageSource::ExactVersion(_, number) if number.as_str() == "2026.11.15"));
     }
-    assert_eq!(world.layers(), 3, "the disks of those who went are gone");
+    assert_eq!(setup.layers(), 3, "the disks of those who went are gone");
 
     let back = BackRequest { to: To::Original, ..BackRequest::default() };
     assert!(Box::pin(rollback(&context, &back)).await.unwrap().done);
-    assert_eq!(left(&world).await.image, original);
+    assert_eq!(left(&setup).await.image, original);
     let read = local.describe_pool(&pool()).await.unwrap();
     local.add_instances(&read, 1).await.unwrap();
-    assert_eq!(world.files("workers_4").await, ["booted-workers000004"], "nothing of the donor is on it");
+    assert_eq!(setup.files("workers_4").await, ["booted-workers000004"], "nothing of the donor is on it");
 }
 
 /// Every so many news: all of them would take a minute, and each verb is killed at each of its changes elsewhere.
@@ -148,22 +148,22 @@ const STRIDE: usize = 7;
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_dies_is_finished_by_another_process() {
-    let world = World::start().await;
-    let (watcher, report) = die_after(&world, usize::MAX).await;
+    let setup = Setup::start().await;
+    let (watcher, report) = die_after(&setup, usize::MAX).await;
     let report = report.unwrap();
     assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
     let points = usize::MAX - watcher.left.load(Ordering::Relaxed);
-    let whole = left(&world).await;
+    let whole = left(&setup).await;
     let mut resumed = 0;
     for point in (2..points).step_by(STRIDE) {
-        let world = World::start().await;
-        let (watcher, report) = die_after(&world, point).await;
+        let setup = Setup::start().await;
+        let (watcher, report) = die_after(&setup, point).await;
         assert!(report.is_none(), "point {point} of {points} was not reached");
         let place = watcher.last.lock().unwrap().clone();
         // Before the first record there is nothing to resume, and after the last neither.
-        let Ok(report) = Box::pin(resume(&world.process(Arc::new(Silent)), &pool())).await else { continue };
+        let Ok(report) = Box::pin(resume(&setup.process(Arc::new(Silent)), &pool())).await else { continue };
         assert!(matches!(report.ending, Ending::Completed { .. }), "{place}: {}", report.ending);
-        assert_eq!(left(&world).await, whole, "{place}");
+        assert_eq!(left(&setup).await, whole, "{place}");
         resumed += 1;
     }
     assert!(resumed > 10, "{resumed} of {points}");

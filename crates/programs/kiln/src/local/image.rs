@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use kiln_local::{Kind, ids};
+use kiln_local::{MachineKind, ids};
 use serde_json::json;
 
 use super::Common;
@@ -39,11 +39,11 @@ pub(crate) struct Import {
 pub(crate) async fn run(command: &Image, now: &Now) -> Result<(), Failure> {
     let Image::Import(Import { common, name, base }) = command;
     let kind = match std::fs::metadata(base) {
-        Ok(found) if found.is_dir() => Kind::Nspawn,
-        Ok(_) => Kind::Qemu,
+        Ok(found) if found.is_dir() => MachineKind::Nspawn,
+        Ok(_) => MachineKind::Qemu,
         Err(error) => return Err(Failure::file(base, error)),
     };
     common.state.open(now)?.import_image(name, kind, base).await.map_err(|error| failed(&error))?;
-    let value = json!({"name": name, "id": ids::of_image(name), "kind": kind, "base": base});
+    let value = json!({"name": name, "id": ids::image_id(name), "kind": kind, "base": base});
     answer::either(common.output, &value, |_| format!("image `{name}` is {}\n", base.display()))
 }

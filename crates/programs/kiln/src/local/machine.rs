@@ -81,7 +81,7 @@ async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
         location: ids::LOCATION.to_owned(),
         zone: None,
         size: size.to_string(),
-        image: ids::of_image(image),
+        image: ids::image_id(image),
         subnet: String::new(),
         security_group: None,
         custom_data: SecretText::new(custom_data),

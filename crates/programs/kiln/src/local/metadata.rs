@@ -16,8 +16,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use kiln_local::world::{METADATA, WIRE_SERVER, number_at};
-use kiln_local::{Shown, ids};
+use kiln_local::sandbox::{METADATA, WIRE_SERVER, number_at};
+use kiln_local::{MachineSummary, ids};
 use kiln_sim_azure::{Options, PoolSpec, ResourceSpec, Sim, WorldSpec};
 use kiln_types::CANARY_TAG;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(super) struct Metadata {
 /// An embedded Azure with a machine for each of the world.
 struct Azure {
     sim: Sim,
-    machines: Vec<Shown>,
+    machines: Vec<MachineSummary>,
     user_data: BTreeMap<String, String>,
 }
 
@@ -127,18 +127,18 @@ impl Metadata {
 }
 
 /// The pool whose user data a machine has: its own, or the one that it is a canary of.
-fn pool_of(machine: &Shown) -> Option<String> {
-    let (pool, _) = machine.place.as_ref()?;
+fn pool_of(machine: &MachineSummary) -> Option<String> {
+    let (pool, _) = machine.membership.as_ref()?;
     Some(machine.tags.get(CANARY_TAG).cloned().unwrap_or_else(|| pool.to_string()))
 }
 
 impl Azure {
-    fn new(machines: Vec<Shown>, user_data: BTreeMap<String, String>, now: &Now) -> Result<Self, String> {
+    fn new(machines: Vec<MachineSummary>, user_data: BTreeMap<String, String>, now: &Now) -> Result<Self, String> {
         let mut pools: BTreeMap<String, PoolSpec> = BTreeMap::new();
         let mut alone = Vec::new();
         let defaults = WorldSpec { resource_group: ids::GROUP.to_owned(), ..WorldSpec::default() };
         for machine in &machines {
-            let Some((pool, instance)) = &machine.place else {
+            let Some((pool, instance)) = &machine.membership else {
                 alone.extend(parts(&defaults, machine));
                 continue;
             };
@@ -158,7 +158,7 @@ impl Azure {
         Ok(Self { sim, machines, user_data })
     }
 
-    fn answer(&self, face: Face, machine: &Shown, request: &Request<Bytes>) -> Response<Full<Bytes>> {
+    fn answer(&self, face: Face, machine: &MachineSummary, request: &Request<Bytes>) -> Response<Full<Bytes>> {
         let played = self.sim.machines().into_iter().find(|played| played.name == machine.name.as_str());
         let Some(played) = played else {
             return refusal(StatusCode::NOT_FOUND, &format!("`{}` is not known here", machine.name));
@@ -169,7 +169,7 @@ impl Azure {
             Face::Wire => self.sim.wire(peer, request),
         };
         let Some(response) = reply.answer() else { return refusal(StatusCode::SERVICE_UNAVAILABLE, "not now") };
-        let own = kiln_local::world::address(machine.number).unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let own = kiln_local::sandbox::address(machine.number).unwrap_or(Ipv4Addr::UNSPECIFIED);
         let real = Real {
             swapped: [(played.vm_id, machine.vm_id.clone()), (played.address.to_string(), own.to_string())],
             image: image_id(&machine.image),
@@ -180,7 +180,7 @@ impl Azure {
     }
 }
 
-fn spec(pool: &str, machine: &Shown, told: Option<&String>) -> PoolSpec {
+fn spec(pool: &str, machine: &MachineSummary, told: Option<&String>) -> PoolSpec {
     let mut spec = WorldSpec::default().pools.swap_remove(0);
     pool.clone_into(&mut spec.name);
     spec.capacity = 0;
@@ -192,7 +192,7 @@ fn spec(pool: &str, machine: &Shown, told: Option<&String>) -> PoolSpec {
 }
 
 /// A machine that is of no pool, as it would be made in Azure: its interface and itself.
-fn parts(world: &WorldSpec, machine: &Shown) -> [ResourceSpec; 2] {
+fn parts(world: &WorldSpec, machine: &MachineSummary) -> [ResourceSpec; 2] {
     let (name, location) = (machine.name.as_str(), &world.location);
     let group = format!("/subscriptions/{}/resourceGroups/{}", world.subscription_id, world.resource_group);
     let interface = format!("Microsoft.Network/networkInterfaces/{name}");

@@ -109,7 +109,7 @@ async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
     let custom_data = read(&command.custom_data)?.map(kiln_types::SecretText::new);
     let told = read(&command.user_data)?;
     let local = common.state.open(now)?;
-    let image = if image.starts_with('/') { image.clone() } else { ids::of_image(image) };
+    let image = if image.starts_with('/') { image.clone() } else { ids::image_id(image) };
     let spec =
         PoolSpec { name: name.clone(), image, capacity: *count, size: *size, custom_data, tags: Tags::default() };
     let path = user_data(&local.store().folder(), name.as_str());
