@@ -9,7 +9,7 @@ use kube::api::ListParams;
 
 use crate::{Cluster, Error};
 
-/// TestDep of the name of kamino's image in every mirror.
+/// Part of the name of kamino's image in every mirror.
 const IMAGE: &str = "vmss-prototype";
 
 /// The kind of an object that runs kamino.
