@@ -47,9 +47,9 @@ fn run(args: &Args) -> Ending {
         Command::Rollback { to } => on(args, |node| commands::rollback(node, *to, output)),
         Command::Status => on(args, |node| commands::status(node, output)),
         Command::Identity => on(args, |node| kilnd::identity::run(node, output)),
-        Command::Inspect { key } => on(args, |node| kilnd::inspect::run(node, key.as_deref(), output)),
-        Command::Install => on(args, |node| kilnd::install::run(node, output)),
-        Command::Seal { yes, check } => on(args, |node| kilnd::seal::run(node, *yes, *check, output)),
+        Command::Inspect { key } => on(args, |node| commands::inspect::run(node, key.as_deref(), output)),
+        Command::Install => on(args, |node| commands::install::run(node, output)),
+        Command::Seal { yes, check } => on(args, |node| commands::seal::run(node, *yes, *check, output)),
         Command::Watch => on(args, |node| match kilnd::watch::run(node) {
             Ok(()) => done(""),
             Err(error) => failed(&format!("signals cannot be listened to: {error}")),
@@ -60,7 +60,7 @@ fn run(args: &Args) -> Ending {
 fn on(args: &Args, command: impl FnOnce(&Node) -> Ending) -> Ending {
     match Node::open(&args.places) {
         Ok(node) => command(&node),
-        Err(error) => failed(&kilnd::journal::chain(&error).join(": ")),
+        Err(error) => failed(&kilnd::log::chain(&error).join(": ")),
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use kiln_guest::Endpoints;
-use kiln_host::{Durability, Placed, Root};
+use crate::os::{Durability, Placed, Root};
+use crate::sources::Endpoints;
 use kiln_node_plan::layout::{BOOT, STATUS};
 
 use crate::args::Places;
-use crate::boot_kind::BootRecord;
-use crate::journal::Journal;
+use crate::boot::kind::BootRecord;
+use crate::log::Journal;
+use crate::sources::Scaled;
 use crate::status::Status;
-use crate::wait::Scaled;
 
 /// The port that nobody may use: asked for, it is refused at once.
 const NOBODY: &str = "http://127.0.0.1:1";
@@ -32,7 +32,7 @@ pub struct Node {
 
 impl Node {
     /// Opens the root; touches nothing else.
-    pub fn open(places: &Places) -> Result<Self, kiln_host::Error> {
+    pub fn open(places: &Places) -> Result<Self, crate::os::Error> {
         let root = Root::open(&places.root)?;
         let usual = usual_endpoints(&root);
         let endpoints = Endpoints {
@@ -55,7 +55,7 @@ impl Node {
     }
 
     /// What `kilnd identity` said of this boot; nothing where it did not run.
-    pub fn boot(&self) -> Result<Option<BootRecord>, kiln_host::Error> {
+    pub fn boot(&self) -> Result<Option<BootRecord>, crate::os::Error> {
         let bytes = self.root.read_if_there(BOOT)?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
@@ -92,5 +92,5 @@ fn usual_endpoints(root: &Root) -> Endpoints {
 }
 
 fn now() -> u64 {
-    u64::try_from(kiln_host::clock::boot_time().as_micros()).unwrap_or(u64::MAX)
+    u64::try_from(crate::os::clock::boot_time().as_micros()).unwrap_or(u64::MAX)
 }

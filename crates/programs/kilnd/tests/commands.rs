@@ -6,9 +6,9 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use kiln_host::{Lock, Root};
 use kilnd::apply::{Consent, apply};
 use kilnd::args::HELP;
+use kilnd::os::{Lock, Root};
 use kilnd::status::Status;
 use serde_json::json;
 use support::documents::document;

@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use kiln_node_config::NodeConfig;
+use kilnd::apply::rollback;
 use kilnd::apply::{Consent, apply, remembered};
 use kilnd::boot::boot;
 use kilnd::node::Node;
-use kilnd::rollback;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::documents::{document, parts};

@@ -3,8 +3,8 @@
 mod identity_donor;
 
 use identity_donor::{DONOR, DONOR_NAME, SECRET, TENANT, TOKEN, donor, empty, said};
-use kiln_host::Counts;
 use kiln_node_plan::{Inspection, Place};
+use kilnd::os::Counts;
 
 #[test]
 fn an_inspection_finds_what_is_there() {
@@ -75,7 +75,7 @@ fn custom_data_is_what_somebody_gave_to_azure_wherever_a_copy_of_it_is() {
     ] {
         let disk = empty();
         disk.write(path, text);
-        let found = kilnd::inspect::inspect(&disk.node()).expect("inspected");
+        let found = kilnd::commands::inspect::inspect(&disk.node()).expect("inspected");
         let bytes = found.custom_data.bytes().expect("it is there");
         assert_eq!(bytes.expose(), given.as_bytes(), "{path}");
         let places: Vec<&str> = found.secrets.iter().map(|secret| secret.path.as_str()).collect();
@@ -88,7 +88,7 @@ fn an_inspection_changes_nothing() {
     let disk = donor();
     let before = disk.everything();
     let node = disk.node();
-    kilnd::inspect::inspect(&node).expect("inspected");
+    kilnd::commands::inspect::inspect(&node).expect("inspected");
     assert_eq!(node.root.counts(), Counts::default());
     assert!(disk.kilnd(&["inspect"]).status.success());
     assert!(disk.everything() == before && !disk.has("/run/kiln"));

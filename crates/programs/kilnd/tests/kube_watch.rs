@@ -4,7 +4,7 @@
 mod support;
 mod watched;
 
-use kiln_node_client::Truth;
+use kilnd::apiserver::Truth;
 use serde_json::json;
 use watched::{Watched, azure};
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use kiln_host::ssh::{HOST_KEY, HostKey};
-use kiln_host::{Durability, Placed, Root, random};
+use crate::os::ssh::{HOST_KEY, HostKey};
+use crate::os::{Durability, Placed, Root, random};
 
 use super::{IdentityError, items, netplan};
 use crate::node::Node;
@@ -77,9 +77,9 @@ pub(super) fn make(node: &Node, id: Option<&str>, had: Had) -> Result<(), Identi
 
 /// The name that the platform gave, where its medium is there already; else one that no other machine has, until somebody who knows a
 /// better one says it.
-fn host_name(node: &Node, id: Option<&str>) -> Result<String, kiln_host::Error> {
+fn host_name(node: &Node, id: Option<&str>) -> Result<String, crate::os::Error> {
     // A medium that cannot be read now is read, and complained about, by who comes later.
-    let medium = kiln_guest::ovf_env(&node.endpoints).ok().flatten().filter(|ovf| !ovf.preprovisioned);
+    let medium = crate::sources::ovf_env(&node.endpoints).ok().flatten().filter(|ovf| !ovf.preprovisioned);
     if let Some(name) = medium.and_then(|ovf| ovf.host_name) {
         return Ok(name);
     }
@@ -91,7 +91,7 @@ fn host_name(node: &Node, id: Option<&str>) -> Result<String, kiln_host::Error> 
     Ok(format!("node-{}", &digits[digits.len().saturating_sub(12)..]))
 }
 
-fn host_key(root: &Root) -> Result<(), kiln_host::Error> {
+fn host_key(root: &Root) -> Result<(), crate::os::Error> {
     let key = HostKey::random("kiln")?;
     let public = format!("{HOST_KEY}.pub");
     let files = [

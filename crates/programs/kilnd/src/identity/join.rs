@@ -1,6 +1,6 @@
 //! How the kubelet of this disk got in, by its kubeconfigs. Nothing of a credential leaves this module but its kind.
 
-use kiln_host::Root;
+use crate::os::Root;
 use kiln_node_config::spec::{CredentialFrom, CredentialKind};
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, DOCUMENT, GENERATIONS, KUBECONFIG, current};
 use kiln_node_plan::{JoinCredential, TokenId};
@@ -31,7 +31,7 @@ enum Token {
 }
 
 /// How the kubelet got in; none where there is no trace of one.
-pub fn credential(root: &Root) -> Result<Option<JoinCredential>, kiln_host::Error> {
+pub fn credential(root: &Root) -> Result<Option<JoinCredential>, crate::os::Error> {
     let first = [current(BOOTSTRAP_KUBECONFIG)].into_iter().chain(FIRST.map(str::to_owned));
     let lasting = [current(KUBECONFIG)].into_iter().chain(LASTING.map(str::to_owned));
     let mut seen = Vec::new();
@@ -46,7 +46,7 @@ pub fn credential(root: &Root) -> Result<Option<JoinCredential>, kiln_host::Erro
 }
 
 /// Kubeconfigs that name the certificate which kubelet got for one node. Without a first credential beside them they lead nowhere.
-pub(super) fn own(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+pub(super) fn own(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let mut all = Vec::new();
     for path in LASTING {
         let bytes = root.read_if_there(path)?.unwrap_or_default();
@@ -59,7 +59,7 @@ pub(super) fn own(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
 }
 
 /// Files that a document of this disk names as the place of its credential, and whether each holds a bootstrap token.
-pub fn named(root: &Root) -> Result<Vec<(String, bool)>, kiln_host::Error> {
+pub fn named(root: &Root) -> Result<Vec<(String, bool)>, crate::os::Error> {
     let mut all = Vec::new();
     for document in root.glob(&format!("{GENERATIONS}/*/{DOCUMENT}"))? {
         // Of a document that this version would refuse too.

@@ -1,7 +1,7 @@
 //! Network configuration that fits one network card only. cloud-init writes the donor's hardware address into it, and netplan's generator
 //! has turned it into files for networkd before any service of this boot runs.
 
-use kiln_host::{Durability, Placed, Root};
+use crate::os::{Durability, Placed, Root};
 use kiln_node_plan::identity::named;
 
 /// What netplan's generator made of it, at the start of this boot.
@@ -13,7 +13,7 @@ pub(super) fn names_a_machine(yaml: &str) -> bool {
 }
 
 /// Lets the configuration fit any machine: cards are known by their names.
-pub fn neutralise(root: &Root) -> Result<(), kiln_host::Error> {
+pub fn neutralise(root: &Root) -> Result<(), crate::os::Error> {
     let mut changed = Vec::new();
     for pattern in named("netplan").map_or(&[][..], |item| item.paths) {
         for path in root.glob(pattern)? {

@@ -1,6 +1,6 @@
 //! A clone gets rid of its donor's identity: everything of the list, first looked at as a whole, then taken away, then made anew.
 
-use kiln_host::{Durability, Found, Kind, Root, Systemd, clock};
+use crate::os::{Durability, Found, Kind, Root, Systemd, clock};
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, GENERATIONS, STATE};
 use kiln_node_plan::{JoinCredential, KeepOrDrop, RefuseReason, Treatment, clone_credential};
 
@@ -87,7 +87,7 @@ pub fn clean(root: &Root, replaced: &[&str], mut say: impl FnMut(&str)) -> Resul
 
 /// Files of others that hold a token of the donor, by its documents. A token must come from outside an image, so it goes wherever it lies:
 /// who writes it for new machines writes it here again, and until then this one waits instead of joining with one that may be revoked.
-fn outside(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+fn outside(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let tokens = join::named(root)?.into_iter().filter(|(_, is_token)| *is_token);
     let mut all = Vec::new();
     for (mut path, _) in tokens {
@@ -106,7 +106,7 @@ fn outside(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
 }
 
 /// A folder stays, empty: its owner and mode were given by a package, and journald writes to disk only where its folder is.
-fn remove(root: &Root, path: &str) -> Result<&'static str, kiln_host::Error> {
+fn remove(root: &Root, path: &str) -> Result<&'static str, crate::os::Error> {
     match root.kind(path)? {
         Some(Kind::Folder) => root.clear_folder(path).map(|_| "emptied"),
         _ => root.remove(path, Durability::Later).map(|_| "removed"),
@@ -115,7 +115,7 @@ fn remove(root: &Root, path: &str) -> Result<&'static str, kiln_host::Error> {
 
 /// Which files of the join credential go, by its kind, and a word on it. The operation that made this clone refused what cannot join; here
 /// the safest is done.
-fn fate(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String), kiln_host::Error> {
+fn fate(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String), crate::os::Error> {
     let kind = credential.kind();
     match clone_credential(credential) {
         Ok(KeepOrDrop::Keep) => Ok((Vec::new(), format!("the join credential ({kind}) stays"))),
@@ -132,7 +132,7 @@ fn fate(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String
 
 /// Files that hold the donor's token: the secret ones of kiln's own generations, and the kubelet's. What the kind of the credential is told
 /// by comes last, so that whoever is cut off sees it again.
-fn tokens(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+fn tokens(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let (mut all, mut evidence) = (Vec::new(), Vec::new());
     for path in root.glob(&format!("{GENERATIONS}/*/*"))? {
         // Only the superuser reads it: mode 0x00.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kiln_host::{Generations, clock};
-use kiln_node_client::{Client, ClientError, Condition, Event, Node as Object, Place, Severity};
+use crate::apiserver::{self, Client, Condition, Event, Node as Object, Place, Severity};
+use crate::os::{Generations, clock};
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::layout::CLIENT_CERTIFICATE;
 
-use super::wishes::Wishes;
+use super::requests::Wishes;
 use crate::node::Node;
 
 /// Anybody who changes its value asks the node to look for a document now.
@@ -86,7 +86,7 @@ impl Cluster {
                 }
                 return Some(object);
             }
-            Err(error) => crate::journal::chain(&error).join(": "),
+            Err(error) => crate::log::chain(&error).join(": "),
         };
         if self.last_error.as_ref() != Some(&error) {
             node.journal.say(&format!("the node's object is not up to date: {error}"));
@@ -101,7 +101,7 @@ fn exchange(
     wishes: &mut Wishes,
     events: &mut Vec<(Event, String)>,
     telling: impl FnOnce(&Wishes) -> (Condition, Option<String>),
-) -> Result<Object, ClientError> {
+) -> Result<Object, apiserver::Error> {
     let mut object = client.node()?;
     wishes.cross_out(&object);
     let own = wishes.own_labels();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kiln_host::systemd::Systemd;
-use kiln_node_client::Client;
+use crate::apiserver::Client;
+use crate::os::systemd::Systemd;
 use kiln_node_config::NodeConfig;
 use kiln_node_config::spec::{Gate, GateKind};
 use serde_json::Value;
@@ -95,7 +95,7 @@ fn is_ready(client: Option<&Client>, pulse: &mut Pulse) -> Held {
     let Some(client) = client else { return Held::Unknown("the API server is not known".to_owned()) };
     let (node, renewed) = match client.node().and_then(|node| Ok((node, client.renewed()?))) {
         Ok(read) => read,
-        Err(error) if error.is_unreachable() => return Held::Unknown(crate::journal::chain(&error).join(": ")),
+        Err(error) if error.is_unreachable() => return Held::Unknown(crate::log::chain(&error).join(": ")),
         Err(error) => return Held::No(error.to_string()),
     };
     let ready = node.condition("Ready");

@@ -3,40 +3,40 @@
 //! [`schedule`] decides when what is due; one loop does it. The loop is woken by time and by signals ([`signals`]), and what it finds it
 //! finds again after a restart: nothing that matters is only in memory.
 
+mod candidates;
 mod cluster;
-mod follow;
+mod condition;
 mod gates;
 mod proxy;
+mod requests;
 mod schedule;
 mod signals;
 mod trial;
-mod wishes;
-mod word;
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use kiln_guest::{Imds, VmId, Wait as _};
-use kiln_host::notify::notify;
-use kiln_host::{Durability, Lock, Placed};
-use kiln_node_client::Severity;
+use crate::apiserver::Severity;
+use crate::os::notify::notify;
+use crate::os::{Durability, Lock, Placed};
+use crate::sources::{Imds, VmId, Wait as _};
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::layout::LOCK;
 use kiln_node_plan::{Ask, Desired, Generation, Observed, Plan, State};
 
+use crate::apply::candidate::Offered;
+use crate::apply::rollback;
+use crate::apply::{deferred, services, store};
 use crate::apply::{go_to, remembered};
-use crate::boot_kind::BootKind;
+use crate::boot::kind::BootKind;
 use crate::node::Node;
-use crate::offer::Offered;
-use crate::rollback;
 use crate::status::{Outcome, Status};
-use crate::{late, services, store};
 use cluster::{CHECK, Cluster};
+use condition::{News, condition};
 use gates::Pulse;
+use requests::Wishes;
 use schedule::{Act, Held, Rhythm, Schedule, Trial};
 use signals::Wake;
-use wishes::Wishes;
-use word::{News, condition};
 
 /// What the node remembers of what it asked the cluster for.
 const WISHES: &str = "/var/lib/kiln/wishes.json";
@@ -94,7 +94,7 @@ struct Watch<'n> {
 /// Watches until the service manager asks to end.
 pub fn run(node: &Node) -> std::io::Result<()> {
     let wakes = signals::listen()?;
-    let machine = kiln_guest::vm_id(&node.endpoints).ok();
+    let machine = crate::sources::vm_id(&node.endpoints).ok();
     let mut watch = Watch::new(node, machine.as_ref());
     // There is nobody to tell where nobody listens.
     let _ = notify("READY=1");
@@ -157,7 +157,7 @@ impl<'n> Watch<'n> {
     }
 
     /// Does everything that is due.
-    fn turn(&mut self, now: Duration) -> Result<(), kiln_host::Error> {
+    fn turn(&mut self, now: Duration) -> Result<(), crate::os::Error> {
         let state = remembered(self.node)?;
         self.keep_up(&state, now);
         let rhythm = self.in_force.as_ref().map_or_else(Rhythm::default, |(_, config)| Rhythm::of(config));
@@ -230,7 +230,7 @@ impl<'n> Watch<'n> {
                 self.host_keys();
             }
             Err(error) => {
-                let causes = crate::journal::chain(&error).join(": ");
+                let causes = crate::log::chain(&error).join(": ");
                 self.node.journal.fail(&format!("generation {} is not wholly in force: {causes}", generation.number));
                 self.report(Outcome::Failed, Some(&causes));
                 self.finish_at = now + AGAIN;
@@ -261,7 +261,7 @@ impl<'n> Watch<'n> {
         if std::mem::replace(&mut self.keyed, true) || !new || !self.node.root.is_host() {
             return;
         }
-        let made = self.node.journal.step("make the other host keys", || late::make_host_keys(&self.node.root));
+        let made = self.node.journal.step("make the other host keys", || deferred::make_host_keys(&self.node.root));
         let heard = match made {
             Ok(true) => services::tell_sshd(self.node),
             Ok(false) => Ok(()),
@@ -326,7 +326,7 @@ impl<'n> Watch<'n> {
                 self.report(Outcome::Failed, Some(reason));
             }
             Err(error) => {
-                let causes = crate::journal::chain(&error).join(": ");
+                let causes = crate::log::chain(&error).join(": ");
                 self.news = News::Failed(format!("the way back failed: {causes}"));
                 self.say(Severity::Warning, "KilnStuck", &format!("{reason}; the way back failed: {causes}"));
                 self.report(Outcome::Failed, Some(&causes));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_guest::mix;
+use crate::sources::mix;
 use kiln_node_config::NodeConfig;
 
 /// How often a document is looked for where the document in force does not say.

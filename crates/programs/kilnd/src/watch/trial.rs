@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_host::{Durability, Placed};
+use crate::os::{Durability, Placed};
 use serde::{Deserialize, Serialize};
 
 use crate::node::Node;

@@ -10,9 +10,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use kiln_guest::VmId;
 use kilnd::args::Places;
 use kilnd::node::Node;
+use kilnd::sources::VmId;
 
 pub(crate) const DONOR: &str = "11111111-2222-4333-8444-555555555555";
 pub(crate) const DONOR_NAME: &str = "donor000001";

@@ -6,10 +6,10 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use kiln_node_config::NodeConfig;
+use kilnd::apply::candidate::Offered;
 use kilnd::args::Args;
-use kilnd::journal::Journal;
+use kilnd::log::Journal;
 use kilnd::node::Node;
-use kilnd::offer::Offered;
 
 /// The machine that the folder belongs to.
 pub(crate) const MACHINE: &str = "11111111-2222-3333-4444-555555555555";

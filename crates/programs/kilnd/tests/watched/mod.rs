@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use control_plane::{ControlPlane, Identity, shared, unique};
-use kiln_node_client::{Client, Condition, Node, Place, Truth};
+use kilnd::apiserver::{Client, Condition, Node, Place, Truth};
 use serde_json::{Value, json};
 
 pub(crate) use azure::azure;
@@ -292,7 +292,7 @@ impl Kubelet {
                     && let Ok(node) = client.node()
                 {
                     let beat = BEAT.fetch_add(1, Ordering::SeqCst);
-                    let _ = client.set_condition(&ready, &node, &kiln_host::clock::rfc3339(Duration::from_secs(beat)));
+                    let _ = client.set_condition(&ready, &node, &kilnd::os::clock::rfc3339(Duration::from_secs(beat)));
                 }
                 thread::sleep(Duration::from_millis(400));
             }

@@ -1,0 +1,77 @@
+//! Who has which number, by the files of the root: a static binary has no name service, and `--root` is another machine's.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use rustix::process::{getegid, geteuid};
+
+use crate::os::error::Error;
+use crate::os::root::Root;
+
+const PASSWD: &str = "/etc/passwd";
+const GROUP: &str = "/etc/group";
+
+/// A user and a group by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ids {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// Users and groups of a root. Its lists are read when a name is asked for that only they know.
+#[derive(Debug)]
+pub struct Owners<'r> {
+    root: &'r Root,
+    users: OnceCell<BTreeMap<String, u32>>,
+    groups: OnceCell<BTreeMap<String, u32>>,
+    /// Everything belongs to us: somebody without privilege prepares a folder.
+    ours: Option<Ids>,
+}
+
+impl<'r> Owners<'r> {
+    /// Those of a root. One without lists knows `root` alone.
+    pub fn of(root: &'r Root) -> Self {
+        let ours = || Ids { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        let ours = (!root.is_host() && !geteuid().is_root()).then(ours);
+        Self { root, users: OnceCell::new(), groups: OnceCell::new(), ours }
+    }
+
+    /// The numbers of a file's owner. Digits stand for themselves.
+    pub fn ids(&self, path: &str, user: &str, group: &str) -> Result<Ids, Error> {
+        if let Some(ours) = self.ours {
+            return Ok(ours);
+        }
+        let find = |kind, name: &str, known: &OnceCell<BTreeMap<String, u32>>, list| {
+            let number = self.number(name, known, list)?;
+            number.ok_or_else(|| Error::Owner { path: path.to_owned(), kind, name: name.to_owned(), list })
+        };
+        Ok(Ids { uid: find("user", user, &self.users, PASSWD)?, gid: find("group", group, &self.groups, GROUP)? })
+    }
+
+    fn number(&self, name: &str, known: &OnceCell<BTreeMap<String, u32>>, list: &str) -> Result<Option<u32>, Error> {
+        if name == "root" {
+            return Ok(Some(0));
+        }
+        if let Ok(number) = name.parse() {
+            return Ok(Some(number));
+        }
+        if known.get().is_none() {
+            let _ = known.set(numbers(self.root, list)?);
+        }
+        Ok(known.get().and_then(|known| known.get(name).copied()))
+    }
+}
+
+fn numbers(root: &Root, path: &str) -> Result<BTreeMap<String, u32>, Error> {
+    let text = root.read_if_there(path)?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut all = BTreeMap::new();
+    for line in text.lines() {
+        let mut fields = line.split(':');
+        if let (Some(name), Some(Ok(id))) = (fields.next(), fields.nth(1).map(str::parse)) {
+            // The first line of a name holds, as with the C library.
+            all.entry(name.to_owned()).or_insert(id);
+        }
+    }
+    Ok(all)
+}
