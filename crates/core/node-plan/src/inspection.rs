@@ -37,10 +37,10 @@ pub struct Inspection {
     pub custom_data: CustomData,
     /// Where the node's own name stands in files that a clone would share.
     #[serde(default)]
-    pub literal_host_names: Vec<Place>,
+    pub literal_host_names: Vec<FileLine>,
     /// Where an address of the node's own is configured.
     #[serde(default)]
-    pub static_addresses: Vec<Place>,
+    pub static_addresses: Vec<FileLine>,
     /// Names of the identity items that are there.
     #[serde(default)]
     pub identity: Vec<String>,
@@ -71,7 +71,7 @@ pub struct DiskUse {
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct FileLine {
     pub path: String,
     /// The line as it stands there.
     pub line: String,
@@ -139,7 +139,7 @@ mod tests {
             fstab: crate::fstab::parse("UUID=1 / ext4 defaults 0 1"),
             join_credential: JoinCredential::StaticClientCertificate { path: "/client.crt".to_owned() },
             custom_data: CustomData::found(SecretBytes::new("hunter2")),
-            literal_host_names: vec![Place { path: "/etc/x".to_owned(), line: "node000003".to_owned() }],
+            literal_host_names: vec![FileLine { path: "/etc/x".to_owned(), line: "node000003".to_owned() }],
             static_addresses: Vec::new(),
             identity: vec!["machine-id".to_owned()],
             first_boot_unit: Some(FirstBootUnit { recorded_vm_id: "v".to_owned(), version: "1".to_owned() }),

@@ -7,19 +7,19 @@ use serde_json::{Map, Value};
 /// A value that TOML has no form for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
-pub(crate) struct NoForm {
+pub(crate) struct TomlError {
     pub(crate) path: String,
     pub(crate) reason: &'static str,
 }
 
 /// The text of a table, names sorted; values come before tables, or they would belong to the table above them.
-pub(crate) fn text(table: &Map<String, Value>) -> Result<String, NoForm> {
+pub(crate) fn text(table: &Map<String, Value>) -> Result<String, TomlError> {
     let mut out = String::new();
     write_table(&mut out, &[], table)?;
     Ok(out)
 }
 
-fn write_table(out: &mut String, path: &[&str], table: &Map<String, Value>) -> Result<(), NoForm> {
+fn write_table(out: &mut String, path: &[&str], table: &Map<String, Value>) -> Result<(), TomlError> {
     let mut entries: Vec<(&String, &Value)> = table.iter().collect();
     entries.sort_by_key(|(name, _)| name.as_str());
     let (tables, values): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, value)| value.is_object());
@@ -40,15 +40,15 @@ fn write_table(out: &mut String, path: &[&str], table: &Map<String, Value>) -> R
     Ok(())
 }
 
-fn write_value(out: &mut String, path: &[&str], value: &Value) -> Result<(), NoForm> {
-    let no_form = |reason| Err(NoForm { path: path.join("."), reason });
+fn write_value(out: &mut String, path: &[&str], value: &Value) -> Result<(), TomlError> {
+    let error = |reason| Err(TomlError { path: path.join("."), reason });
     match value {
-        Value::Null => return no_form("TOML has no null"),
+        Value::Null => return error("TOML has no null"),
         Value::Bool(value) => {
             let _ = write!(out, "{value}");
         }
         Value::Number(number) if number.is_u64() && number.as_i64().is_none() => {
-            return no_form("the number is too large");
+            return error("the number is too large");
         }
         Value::Number(number) => {
             let _ = write!(out, "{number}");
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    fn of(value: &Value) -> Result<String, NoForm> {
+    fn of(value: &Value) -> Result<String, TomlError> {
         text(value.as_object().expect("a table"))
     }
 

@@ -1,4 +1,4 @@
-//! What a command says while it works: a line per step with its time, on standard error, which is the journal where systemd started us.
+//! The log of a command: one line per step with its duration, on standard error. Under systemd that is the log.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -6,13 +6,13 @@ use std::io::Write as _;
 
 use crate::status::StepTime;
 
-/// Microseconds since the machine started, time in suspension included.
+/// Microseconds since boot, including time in suspension.
 pub type Usec = u64;
 
-/// How many steps are remembered. A program that runs for months and reports seldom must not grow; no command has as many.
-const REMEMBERED: usize = 256;
+/// How many steps and warnings are kept for the status. `kilnd watch` runs for months and must not grow.
+const KEPT: usize = 256;
 
-/// How loud a line is, in the numbers of syslog.
+/// Syslog severities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Error = 3,
@@ -20,33 +20,33 @@ enum Level {
     Info = 6,
 }
 
-/// Collects steps and says them.
+/// Writes log lines, and collects steps and warnings for the status.
 #[derive(Debug)]
-pub struct Journal {
+pub struct Log {
     now: fn() -> Usec,
-    /// Whether the reader takes `<6>` in front of a line for its level; nobody reads without it.
+    /// Whether lines start with their level, as `<6>`; none to write nothing.
     levels: Option<bool>,
     steps: RefCell<Vec<StepTime>>,
     warnings: RefCell<Vec<String>>,
 }
 
-impl Journal {
-    /// A journal on this clock. `levels`: the reader is systemd's journal.
+impl Log {
+    /// A log with this clock. `levels`: standard error is connected to the log.
     pub fn new(now: fn() -> Usec, levels: bool) -> Self {
         Self { now, levels: Some(levels), steps: RefCell::default(), warnings: RefCell::default() }
     }
 
-    /// A journal that collects and says nothing.
+    /// A log that only collects.
     pub fn silent(now: fn() -> Usec) -> Self {
         Self { levels: None, ..Self::new(now, false) }
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Usec {
         (self.now)()
     }
 
-    /// Does a step, says how long it took and remembers it.
+    /// Executes a step, logs its duration and records it.
     pub fn step<T, E: Error>(&self, name: &str, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let started = self.now();
         let result = work();
@@ -54,47 +54,54 @@ impl Journal {
         match &result {
             Ok(_) => self.line(Level::Info, &format!("{name}: {}", milliseconds(took))),
             Err(error) => {
-                let causes = chain(error).join(": ");
+                let causes = error_chain(error).join(": ");
                 self.line(Level::Error, &format!("{name}: failed after {}: {causes}", milliseconds(took)));
             }
         }
         let mut steps = self.steps.borrow_mut();
-        if steps.len() >= REMEMBERED {
+        if steps.len() >= KEPT {
             steps.remove(0);
         }
         steps.push(StepTime { name: name.to_owned(), started_usec: started, took_usec: took, ok: result.is_ok() });
         result
     }
 
-    /// Says something that is as it should be.
-    pub fn say(&self, line: &str) {
+    /// Logs a line.
+    pub fn info(&self, line: &str) {
         self.line(Level::Info, line);
     }
 
-    /// Says something that does no harm and that somebody should know. It stays in the status.
+    /// Logs a warning, once, and keeps it for the status.
     pub fn warn(&self, line: impl Into<String>) {
         let line = line.into();
-        // What is looked at twice is said once.
         let mut warnings = self.warnings.borrow_mut();
         if !warnings.contains(&line) {
             self.line(Level::Warning, &line);
             warnings.push(line);
-            let excess = warnings.len().saturating_sub(REMEMBERED);
+            let excess = warnings.len().saturating_sub(KEPT);
             warnings.drain(..excess);
         }
     }
 
-    /// Says what went wrong.
-    pub fn fail(&self, line: &str) {
+    /// Logs an error line.
+    pub fn error(&self, line: &str) {
         self.line(Level::Error, line);
     }
 
-    /// The steps since it was last asked.
+    /// Logs an error with its causes, and its hints on lines of their own.
+    pub fn report(&self, error: &dyn Error) {
+        self.error(&format!("error: {}", error_chain(error).join(": ")));
+        for hint in error_hints(error) {
+            self.error(&format!("hint: {hint}"));
+        }
+    }
+
+    /// Takes the steps since the last call.
     pub fn take_steps(&self) -> Vec<StepTime> {
         self.steps.take()
     }
 
-    /// The warnings since it was last asked.
+    /// Takes the warnings since the last call.
     pub fn take_warnings(&self) -> Vec<String> {
         self.warnings.take()
     }
@@ -102,9 +109,9 @@ impl Journal {
     fn line(&self, level: Level, line: &str) {
         let Some(levels) = self.levels else { return };
         let prefix = if levels { format!("<{}>", level as u8) } else { String::new() };
-        // In one piece: standard error has no memory, and each piece is a call.
+        // One write: standard error is not buffered.
         let text = format!("{prefix}{}\n", line.replace('\n', " "));
-        // A journal that cannot be written to is no reason to leave a node without its kubelet.
+        // A node must not stay without its kubelet because the log cannot be written.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 }
@@ -113,17 +120,32 @@ fn milliseconds(usec: Usec) -> String {
     format!("{}.{:03} ms", usec / 1000, usec % 1000)
 }
 
-/// An error with everything under it, outermost first.
-pub fn chain(error: &dyn Error) -> Vec<String> {
-    let mut all = vec![error.to_string()];
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let text = inner.to_string();
-        // Transparent errors say the same twice.
-        if all.last() != Some(&text) {
-            all.push(text);
-        }
-        source = inner.source();
+/// The messages of an error and its causes, outermost first, without their hints.
+pub fn error_chain(error: &dyn Error) -> Vec<String> {
+    let mut all: Vec<String> = messages(error).into_iter().map(|(message, _)| message).collect();
+    // Transparent errors repeat the message of their cause.
+    all.dedup();
+    all
+}
+
+/// The hints of an error and its causes, outermost first.
+pub fn error_hints(error: &dyn Error) -> Vec<String> {
+    let mut all: Vec<String> = messages(error).into_iter().filter_map(|(_, hint)| hint).collect();
+    all.dedup();
+    all
+}
+
+/// Message and hint of each error in a chain. A hint is what follows `\nhint: ` in the text of an error.
+fn messages(error: &dyn Error) -> Vec<(String, Option<String>)> {
+    let mut all = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        all.push(match text.split_once("\nhint: ") {
+            Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
+            None => (text, None),
+        });
+        next = error.source();
     }
     all
 }
@@ -133,26 +155,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_and_warnings_are_remembered_until_they_are_asked_for() {
-        let journal = Journal::silent(|| 7);
-        assert!(matches!(journal.step("write", || Ok::<_, std::io::Error>(5)), Ok(5)));
-        assert!(journal.step("flip", || Err::<(), _>(std::io::Error::other("no room"))).is_err());
-        journal.warn("a file was edited");
-        journal.warn("a file was edited");
-        let steps: Vec<_> =
-            journal.take_steps().into_iter().map(|step| (step.name, step.started_usec, step.ok)).collect();
+    fn steps_and_warnings_are_kept_until_they_are_taken() {
+        let log = Log::silent(|| 7);
+        assert!(matches!(log.step("write", || Ok::<_, std::io::Error>(5)), Ok(5)));
+        assert!(log.step("flip", || Err::<(), _>(std::io::Error::other("no room"))).is_err());
+        log.warn("a file was edited");
+        log.warn("a file was edited");
+        let steps: Vec<_> = log.take_steps().into_iter().map(|step| (step.name, step.started_usec, step.ok)).collect();
         assert_eq!(steps, [("write".to_owned(), 7, true), ("flip".to_owned(), 7, false)]);
-        assert_eq!(journal.take_warnings(), ["a file was edited"]);
-        assert!(journal.take_steps().is_empty() && journal.take_warnings().is_empty());
+        assert_eq!(log.take_warnings(), ["a file was edited"]);
+        assert!(log.take_steps().is_empty() && log.take_warnings().is_empty());
     }
 
     #[test]
-    fn an_error_is_told_with_its_causes() {
+    fn error_chain_lists_causes_and_separates_hints() {
         #[derive(Debug, thiserror::Error)]
-        #[error("cannot write")]
+        #[error("cannot write\nhint: free space")]
         struct Outer(#[source] std::io::Error);
         let error = Outer(std::io::Error::other("disk gone"));
-        assert_eq!(chain(&error), ["cannot write", "disk gone"]);
+        assert_eq!(error_chain(&error), ["cannot write", "disk gone"]);
+        assert_eq!(error_hints(&error), ["free space"]);
         assert_eq!(milliseconds(1_234), "1.234 ms");
     }
 }

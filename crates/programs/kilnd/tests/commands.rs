@@ -13,7 +13,7 @@ use kilnd::status::Status;
 use serde_json::json;
 use support::documents::document;
 use support::program::kilnd_on;
-use support::world::{folder, image, offered, process};
+use support::world::{candidate, folder, image, process};
 
 /// A machine with a document that needs no network.
 fn machine(root: &Path) {
@@ -92,9 +92,9 @@ fn nothing_to_do_takes_no_operation_on_any_file() {
     let config = document(1, &parts);
     testkit::private().inside(|| {
         let node = process(root);
-        apply(&node, &offered(&node, &config), Consent::Offer).expect("applied");
+        apply(&node, &candidate(&node, &config), Consent::Automatic).expect("applied");
         let node = process(root);
-        let again = apply(&node, &offered(&node, &config), Consent::Offer).expect("applied");
+        let again = apply(&node, &candidate(&node, &config), Consent::Automatic).expect("applied");
         assert_eq!(node.root.counts().total(), 0, "{:?}", again.plan.steps);
     });
 }

@@ -8,13 +8,13 @@ use std::path::Path;
 
 use kiln_node_config::NodeConfig;
 use kilnd::apply::rollback;
-use kilnd::apply::{Consent, apply, remembered};
+use kilnd::apply::{Consent, apply, load_state};
 use kilnd::boot::boot;
 use kilnd::node::Node;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::documents::{document, parts};
-use support::world::{MACHINE, copy, files, folder, image, offered, process, restart};
+use support::world::{MACHINE, candidate, copy, files, folder, image, process, restart};
 
 type Files = BTreeMap<String, String>;
 
@@ -22,7 +22,7 @@ type Files = BTreeMap<String, String>;
 fn with(root: &Path, config: &NodeConfig) -> Files {
     image(root);
     let node = process(root);
-    apply(&node, &offered(&node, config), Consent::Offer).expect("applied");
+    apply(&node, &candidate(&node, config), Consent::Automatic).expect("applied");
     fs::write(root.join("var/lib/kiln/vm-id"), MACHINE).expect("written");
     files(root)
 }
@@ -103,19 +103,19 @@ fn an_apply_that_is_cut_off_leaves_old_or_new_and_whoever_comes_next_goes_on() {
         let before = with(&old, &one());
         copy(&old, &new);
         let node = process(&new);
-        apply(&node, &offered(&node, &two()), Consent::Person).expect("applied");
+        apply(&node, &candidate(&node, &two()), Consent::Forced).expect("applied");
         let after = files(&new);
-        let go = |node: &Node| apply(node, &offered(node, &two()), Consent::Person).is_ok();
+        let go = |node: &Node| apply(node, &candidate(node, &two()), Consent::Forced).is_ok();
         at_every_stop(&old, go, |root, at| {
             is_old_or_new(root, &files(root), &[&before, &after], at);
             let started = root.with_extension("started");
             copy(root, &started);
             a_start_makes_it_whole(&started, &before, &after, at);
             let node = process(root);
-            apply(&node, &offered(&node, &two()), Consent::Person)
+            apply(&node, &candidate(&node, &two()), Consent::Forced)
                 .unwrap_or_else(|error| panic!("stopped at {at}: {error:?}"));
             same(&files(root), &after, at);
-            let again = apply(&node, &offered(&node, &two()), Consent::Person).expect("again");
+            let again = apply(&node, &candidate(&node, &two()), Consent::Forced).expect("again");
             assert!(again.plan.is_empty(), "stopped at {at}: {:?}", again.plan.steps);
         });
     });
@@ -127,7 +127,7 @@ fn a_start_makes_it_whole(root: &Path, before: &Files, after: &Files, at: u64) {
     let node = process(root);
     boot(&node).unwrap_or_else(|error| panic!("stopped at {at}: {error:?}"));
     assert!(root.join("run/kiln/ready").exists(), "stopped at {at}");
-    let state = remembered(&node).expect("a state");
+    let state = load_state(&node).expect("a state");
     let wanted = if state.in_force().expect("a generation").number == 1 { before } else { after };
     let mut now = files(root);
     // What was being prepared lies beside its place, where nobody takes it for anything.
@@ -144,12 +144,12 @@ fn a_rollback_that_is_cut_off_goes_on_at_the_next_start() {
         fs::create_dir_all(&root).expect("a folder");
         let before = with(&root, &one());
         let node = process(&root);
-        rollback::confirmed(&node).expect("confirmed");
-        apply(&node, &offered(&node, &two()), Consent::Person).expect("applied");
+        rollback::commit(&node).expect("confirmed");
+        apply(&node, &candidate(&node, &two()), Consent::Forced).expect("applied");
         let after = files(&root);
         at_every_stop(
             &root,
-            |node| rollback::failed(node, "not healthy").is_ok_and(|back| back.is_some()),
+            |node| rollback::revert(node, "not healthy").is_ok_and(|back| back.is_some()),
             |root, at| {
                 is_old_or_new(root, &files(root), &[&before, &after], at);
                 let started = root.with_extension("started");
@@ -195,7 +195,7 @@ fn any_stop(from: &Value, to: &Value, share: f64) {
     copy(&old, &whole);
     copy(&old, &cut);
     let node = process(&whole);
-    apply(&node, &offered(&node, &to), Consent::Person).expect("applied");
+    apply(&node, &candidate(&node, &to), Consent::Forced).expect("applied");
     let after = files(&whole);
     #[expect(
         clippy::cast_precision_loss,
@@ -206,14 +206,14 @@ fn any_stop(from: &Value, to: &Value, share: f64) {
     let at = (node.root.counts().total() as f64 * share) as u64;
     let node = process(&cut);
     node.root.stop_after(Some(at));
-    let _ = apply(&node, &offered(&node, &to), Consent::Person);
+    let _ = apply(&node, &candidate(&node, &to), Consent::Forced);
     is_old_or_new(&cut, &files(&cut), &[&before, &after], at);
     let node = process(&cut);
-    apply(&node, &offered(&node, &to), Consent::Person).expect("applied");
+    apply(&node, &candidate(&node, &to), Consent::Forced).expect("applied");
     same(&files(&cut), &after, at);
     // And all the way back.
     let node = process(&cut);
-    rollback::to(&node, Some(1)).expect("back");
+    rollback::roll_back(&node, Some(1)).expect("back");
     let mut back = files(&cut);
     let mut was = before;
     // An account that retires may not log in any more; its lines stay, so that its files have an owner.

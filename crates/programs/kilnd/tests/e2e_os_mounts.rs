@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use kiln_node_plan::Artifact;
-use kilnd::os::{Durability, Error, Generations, Placed, Root};
+use kiln_node_plan::DesiredFile;
+use kilnd::os::{Durability, Error, Generations, Root};
 
 const INNER: &str = "KILN_TEST_IN_A_NAMESPACE";
 
@@ -38,15 +38,15 @@ fn a_full_file_system_is_named_and_everything_is_as_it_was() {
         let place = folder.to_string_lossy();
         mount(&["-t", "tmpfs", "-o", "size=256k", "tmpfs", &place]);
         let root = Root::open(folder).expect("a root");
-        root.write_all(&[Placed::new("/etc/a", b"old", 0o644)], Durability::Now).expect("written");
-        let generations = Generations::of(&root);
-        generations.write("1", &[Artifact::plain("f", "old".to_owned())], Durability::Now).expect("written");
-        generations.flip("1", Durability::Now).expect("flipped");
+        root.write_all(&[DesiredFile::new("/etc/a", b"old", 0o644)], Durability::Now).expect("written");
+        let generations = Generations::new(&root);
+        generations.write("1", &[DesiredFile::plain("f", "old".to_owned())], Durability::Now).expect("written");
+        generations.switch_to("1", Durability::Now).expect("flipped");
         let large = vec![b'x'; 1 << 20];
-        let files = [Placed::new("/etc/a", b"new", 0o644), Placed::new("/etc/b", &large, 0o644)];
+        let files = [DesiredFile::new("/etc/a", b"new", 0o644), DesiredFile::new("/etc/b", &large, 0o644)];
         let error = root.write_all(&files, Durability::Now).expect_err("no room");
         assert!(matches!(&error, Error::Full { path, .. } if path == "/etc/b"), "{error}");
-        let error = generations.write("2", &[Artifact::plain("f", large)], Durability::Now).expect_err("no room");
+        let error = generations.write("2", &[DesiredFile::plain("f", large)], Durability::Now).expect_err("no room");
         assert!(matches!(error, Error::Full { .. }), "{error}");
         assert_eq!(text(folder.join("etc/a")), "old");
         assert_eq!(text(folder.join("etc/kiln/current/f")), "old");
@@ -54,7 +54,7 @@ fn a_full_file_system_is_named_and_everything_is_as_it_was() {
         let names = fs::read_dir(folder.join("etc")).expect("list").count();
         assert_eq!(names, 2, "what was prepared is gone, and its room is free again");
         let less = vec![b'y'; 64 << 10];
-        root.write_all(&[Placed::new("/etc/a", &less, 0o644)], Durability::Now).expect("room for this");
+        root.write_all(&[DesiredFile::new("/etc/a", &less, 0o644)], Durability::Now).expect("room for this");
     });
 }
 
@@ -66,10 +66,10 @@ fn a_read_only_file_system_is_named() {
         mount(&["--bind", &place, &place]);
         mount(&["-o", "remount,ro,bind", &place]);
         let root = Root::open(folder).expect("a root");
-        let error = root.write_all(&[Placed::new("/a", b"new", 0o644)], Durability::Now).expect_err("read-only");
+        let error = root.write_all(&[DesiredFile::new("/a", b"new", 0o644)], Durability::Now).expect_err("read-only");
         assert!(matches!(&error, Error::ReadOnly { path, .. } if path == "/a"), "{error}");
         assert!(error.to_string().contains("read-only"), "{error}");
-        let error = root.flip("/current", "x", Durability::Now).expect_err("read-only");
+        let error = root.replace_link("/current", "x", Durability::Now).expect_err("read-only");
         assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
         assert_eq!(text(folder.join("a")), "old");
     });
@@ -85,12 +85,13 @@ fn a_file_that_something_is_bound_over_is_written_into() {
         let (real, point) = (folder.join("real"), folder.join("etc/resolv.conf"));
         mount(&["--bind", &real.to_string_lossy(), &point.to_string_lossy()]);
         let root = Root::open(folder).expect("a root");
-        let files = [Placed::new("/etc/resolv.conf", b"new", 0o644), Placed::new("/etc/other", b"x", 0o644)];
+        let files = [DesiredFile::new("/etc/resolv.conf", b"new", 0o644), DesiredFile::new("/etc/other", b"x", 0o644)];
         root.write_all(&files, Durability::Now).expect("written");
         assert_eq!(text(&real), "new");
         assert_eq!(fs::read_dir(folder.join("etc")).expect("list").count(), 2, "nothing is left over");
-        let error =
-            root.write_all(&[Placed::link("/etc/resolv.conf", "elsewhere")], Durability::Now).expect_err("a mount");
+        let error = root
+            .write_all(&[DesiredFile::link("/etc/resolv.conf", "elsewhere")], Durability::Now)
+            .expect_err("a mount");
         assert!(matches!(&error, Error::Mounted { mount, .. } if mount == "/etc/resolv.conf"), "{error}");
     });
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::process::Command;
 
-use kilnd::os::Table;
+use kilnd::os::Rtnetlink;
 
 const TO: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
 
@@ -21,13 +21,13 @@ fn an_address_is_closed_and_opened_again_and_rules_of_others_stay() {
             ip(&format!("rule add {rule}"));
         }
         let before = ip("rule list");
-        let table = Table::open().expect("a socket");
-        assert!(!table.is_closed(TO).expect("listed"));
+        let table = Rtnetlink::open().expect("a socket");
+        assert!(!table.is_blocked(TO).expect("listed"));
 
-        table.close(TO).expect("closed");
-        table.close(TO).expect("it is already");
-        assert!(table.is_closed(TO).expect("listed"));
-        assert!(!table.is_closed(Ipv4Addr::new(10, 9, 8, 6)).expect("listed"));
+        table.block(TO).expect("closed");
+        table.block(TO).expect("it is already");
+        assert!(table.is_blocked(TO).expect("listed"));
+        assert!(!table.is_blocked(Ipv4Addr::new(10, 9, 8, 6)).expect("listed"));
         let closed = ip("-details rule list");
         for rule in [
             "5:\tfrom all to 10.9.8.7 iif lo goto 7",
@@ -40,14 +40,14 @@ fn an_address_is_closed_and_opened_again_and_rules_of_others_stay() {
 
         // Without one of them it is not whole, and what is missing comes back alone.
         ip("rule delete pref 6 to 10.9.8.7 prohibit protocol kernel");
-        assert!(!table.is_closed(TO).expect("listed"));
-        table.close(TO).expect("closed");
+        assert!(!table.is_blocked(TO).expect("listed"));
+        table.block(TO).expect("closed");
         assert_eq!(ip("-details rule list"), closed);
 
         ip("rule delete pref 5 to 10.9.8.7 iif lo protocol kernel");
-        table.open_again(TO).expect("opened");
-        table.open_again(TO).expect("it is already");
-        assert!(!table.is_closed(TO).expect("listed"));
+        table.unblock(TO).expect("opened");
+        table.unblock(TO).expect("it is already");
+        assert!(!table.is_blocked(TO).expect("listed"));
         assert_eq!(ip("rule list"), before, "rules of others stay");
     });
 }

@@ -3,7 +3,7 @@
 mod identity_donor;
 
 use identity_donor::{DONOR, DONOR_NAME, SECRET, TENANT, TOKEN, donor, empty, said};
-use kiln_node_plan::{Inspection, Place};
+use kiln_node_plan::{FileLine, Inspection};
 use kilnd::os::Counts;
 
 #[test]
@@ -25,7 +25,7 @@ fn an_inspection_finds_what_is_there() {
     assert_eq!(found.fstab.iter().filter(|entry| entry.holds_up_a_clone()).count(), 1);
     assert_eq!(found.join_credential.kind(), "bootstrapToken");
     assert_eq!(found.custom_data.size(), "#cloud-config\n# ".len() as u64 + SECRET.len() as u64 + 1);
-    let place = |path: &str, line: &str| Place { path: path.to_owned(), line: line.to_owned() };
+    let place = |path: &str, line: &str| FileLine { path: path.to_owned(), line: line.to_owned() };
     let named = place("/etc/default/kubelet", &format!("ARGS=--hostname-override={DONOR_NAME}"));
     assert_eq!(found.literal_host_names, [named, place("/etc/default/kubelet", "***")]);
     assert_eq!(found.static_addresses, [place("/etc/netplan/60-static.yaml", "addresses: [10.0.0.4/24]")]);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use control_plane::{ControlPlane, Identity, shared, unique};
-use kilnd::apiserver::{self, Client, Condition, Event, Place, Severity, Truth};
+use kilnd::apiserver::{self, Client, Condition, ConditionStatus, Event, Severity, Target};
 use serde_json::json;
 
 /// A Node object, and a client with a certificate that the cluster's authority gave to that node.
@@ -30,7 +30,7 @@ impl Joined {
         let certificate = folder.path().join("kubelet-client-current.pem");
         give(plane, &certificate, &Identity::node(&name));
         let client = Client::new(
-            Place {
+            Target {
                 server: plane.server(),
                 authority: plane.authority().to_owned(),
                 certificates: vec![certificate],
@@ -97,9 +97,9 @@ fn annotations_conditions_and_events_are_the_nodes_own() {
         .expect("the kubelet's own condition");
     let before = node.client.node().expect("read");
     assert!(before.is_ready());
-    let good = Condition::new("KilnConfigured", Truth::True, "Confirmed", "generation 7 is in force");
+    let good = Condition::new("KilnConfigured", ConditionStatus::True, "Confirmed", "generation 7 is in force");
     let after = node.client.set_condition(&good, &before, NOW).expect("told");
-    assert!(good.is_said_by(&after) && after.is_ready(), "the kubelet's own condition stays");
+    assert!(good.is_set_on(&after) && after.is_ready(), "the kubelet's own condition stays");
     let conditions = node.object()["status"]["conditions"].clone();
     let told = conditions
         .as_array()
@@ -131,7 +131,7 @@ fn a_node_may_not_touch_its_taints_or_another_node() {
     assert!(refused.expect_err("refused").to_string().contains("is not allowed to modify taints"));
 
     let certificate = one.folder.path().join("kubelet-client-current.pem");
-    let place = Place {
+    let place = Target {
         server: one.plane.server(),
         authority: one.plane.authority().to_owned(),
         certificates: vec![certificate],
@@ -163,12 +163,12 @@ fn a_server_that_the_clusters_authority_does_not_vouch_for_is_not_believed() {
     };
     let certificate = node.folder.path().join("kubelet-client-current.pem");
     let place =
-        Place { server: node.plane.server(), authority: stranger, certificates: vec![certificate], proxy: None };
+        Target { server: node.plane.server(), authority: stranger, certificates: vec![certificate], proxy: None };
     let error = Client::new(place, &node.name).node().expect_err("not believed");
     assert!(matches!(error, apiserver::Error::Unreachable { .. }), "{error}");
     assert!(
         Client::new(
-            Place {
+            Target {
                 server: "https://127.0.0.1:1".to_owned(),
                 authority: node.plane.authority().to_owned(),
                 certificates: vec![node.folder.path().join("kubelet-client-current.pem")],
@@ -185,14 +185,14 @@ fn a_server_that_the_clusters_authority_does_not_vouch_for_is_not_believed() {
 #[test]
 fn a_kubelet_that_renews_its_lease_is_seen_to() {
     let node = Joined::new("lease");
-    assert_eq!(node.client.renewed().expect("no lease yet"), None);
+    assert_eq!(node.client.lease_renewed_at().expect("no lease yet"), None);
     let lease = |time: &str| {
         json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": node.name, "namespace": "kube-node-lease"},
             "spec": {"holderIdentity": node.name, "leaseDurationSeconds": 40, "renewTime": time}})
     };
     for time in ["2027-01-15T08:00:00.000000Z", "2027-01-15T08:00:10.000000Z"] {
         node.plane.apply(&lease(time)).expect("renewed");
-        assert_eq!(node.client.renewed().expect("read").as_deref(), Some(time));
+        assert_eq!(node.client.lease_renewed_at().expect("read").as_deref(), Some(time));
     }
 }
 
@@ -225,7 +225,7 @@ fn a_proxy_on_the_way_carries_everything_and_sees_nothing() {
     let node = Joined::new("proxy");
     let (url, count) = proxy();
     let certificates = vec![node.folder.path().join("kubelet-client-current.pem")];
-    let place = Place {
+    let place = Target {
         server: node.plane.server(),
         authority: node.plane.authority().to_owned(),
         certificates,

@@ -26,7 +26,7 @@ const OTHERS: [(&str, &str); 8] = [
 /// What makes a test a client in its own process: kilnd's own client, and the addresses of an embedded Azure's services.
 const CLIENTS: [&str; 11] = [
     "Imds::new(",
-    "Platform::of(",
+    "Platform::query(",
     "addresses.imds",
     "addresses.wire",
     "key(\"imds\")",

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use kiln_node_plan::{Artifact, Content, Owner, SecretBytes};
-use kilnd::os::{Durability, Error, Generations, Placed, Root};
+use kiln_node_plan::{DesiredFile, FileContent, Owner, SecretBytes};
+use kilnd::os::{Durability, Error, Generations, Root};
 use proptest::prelude::*;
 
-fn artifact(path: &str, text: &str) -> Artifact {
-    let content = Content::from(text.to_owned());
-    Artifact { path: path.to_owned(), content, mode: 0o644, owner: Owner::root(), affects: Vec::new() }
+fn artifact(path: &str, text: &str) -> DesiredFile {
+    let content = FileContent::from(text.to_owned());
+    DesiredFile { path: path.to_owned(), content, mode: 0o644, owner: Owner::root(), affects: Vec::new() }
 }
 
-fn set(values: &[(&str, &str)]) -> Vec<Artifact> {
+fn set(values: &[(&str, &str)]) -> Vec<DesiredFile> {
     values.iter().map(|(path, text)| artifact(path, text)).collect()
 }
 
@@ -41,18 +41,18 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn a_generation_is_written_once_and_a_second_time_changes_nothing() {
     let (folder, root) = root();
-    let generations = Generations::of(&root);
+    let generations = Generations::new(&root);
     let mut files = set(&[("kubelet.env", "A=1\n"), ("certs.d/docker.io/hosts.toml", "x\n")]);
-    files.push(Artifact {
-        content: Content::Secret(SecretBytes::new("s3cr3t")),
+    files.push(DesiredFile {
+        content: FileContent::Secret(SecretBytes::new("s3cr3t")),
         mode: 0o600,
         ..artifact("kubeconfig", "")
     });
-    files.push(Artifact::link("ca.crt", "/etc/ssl/ca.crt"));
-    files.push(Artifact::seed("kubelet.conf", "first".to_owned()));
+    files.push(DesiredFile::link("ca.crt", "/etc/ssl/ca.crt"));
+    files.push(DesiredFile::seed("kubelet.conf", "first".to_owned()));
     assert!(generations.write("1-aa", &files, Durability::Now).expect("written"));
     fs::write(folder.path().join("etc/kiln/generations/1-aa/kubelet.conf"), "rotated").expect("write");
-    generations.flip("1-aa", Durability::Now).expect("flipped");
+    generations.switch_to("1-aa", Durability::Now).expect("flipped");
     assert_eq!(generations.current().expect("current").as_deref(), Some("1-aa"));
     assert_eq!(fs::read(folder.path().join("etc/kiln/current/kubelet.env")).expect("read"), b"A=1\n");
     let before = root.counts();
@@ -66,7 +66,7 @@ fn a_generation_is_written_once_and_a_second_time_changes_nothing() {
 #[test]
 fn a_generation_of_the_same_name_is_replaced_whole() {
     let (folder, root) = root();
-    let generations = Generations::of(&root);
+    let generations = Generations::new(&root);
     generations.write("1", &set(&[("a", "old"), ("gone", "x")]), Durability::Now).expect("written");
     generations.write("1", &set(&[("a", "new")]), Durability::Now).expect("replaced");
     let there = content(&folder.path().join("etc/kiln/generations"));
@@ -76,12 +76,12 @@ fn a_generation_of_the_same_name_is_replaced_whole() {
 #[test]
 fn five_are_kept_by_number_and_never_is_one_taken_that_is_needed() {
     let (_folder, root) = root();
-    let generations = Generations::of(&root);
+    let generations = Generations::new(&root);
     for number in [1, 2, 3, 9, 10, 11, 12] {
         generations.write(&format!("{number}-x"), &set(&[("a", "b")]), Durability::Later).expect("written");
     }
     assert_eq!(generations.list().expect("list"), ["1-x", "2-x", "3-x", "9-x", "10-x", "11-x", "12-x"]);
-    generations.flip("1-x", Durability::Later).expect("flip");
+    generations.switch_to("1-x", Durability::Later).expect("flip");
     assert_eq!(generations.prune(5, &["2-x"]).expect("prune"), ["3-x", "9-x"]);
     assert_eq!(generations.list().expect("list"), ["1-x", "2-x", "10-x", "11-x", "12-x"]);
     assert_eq!(generations.prune(5, &["2-x"]).expect("prune"), Vec::<String>::new());
@@ -91,18 +91,17 @@ fn five_are_kept_by_number_and_never_is_one_taken_that_is_needed() {
 fn apply(
     root: &Root,
     name: &str,
-    files: &[Artifact],
+    files: &[DesiredFile],
     elsewhere: &[(String, String)],
     how: Durability,
 ) -> Result<(), Error> {
-    let generations = Generations::of(root);
+    let generations = Generations::new(root);
     generations.write(name, files, how)?;
-    let placed: Vec<Placed<'_>> =
-        elsewhere.iter().map(|(path, text)| Placed::new(path, text.as_bytes(), 0o644)).collect();
-    let differing: Vec<Placed<'_>> = root.differing(&placed)?.into_iter().copied().collect();
+    let placed: Vec<DesiredFile> = elsewhere.iter().map(|(path, text)| DesiredFile::new(path, text, 0o644)).collect();
+    let differing: Vec<DesiredFile> = root.differing(&placed)?.into_iter().cloned().collect();
     root.write_all(&differing, how)?;
     if generations.current()?.as_deref() != Some(name) {
-        generations.flip(name, how)?;
+        generations.switch_to(name, how)?;
     }
     generations.prune(1, &[])?;
     Ok(())
@@ -123,7 +122,7 @@ proptest! {
         new in "[n]{1,30}",
         same_name in any::<bool>(),
     ) {
-        let files = |texts: &BTreeMap<String, String>| -> Vec<Artifact> {
+        let files = |texts: &BTreeMap<String, String>| -> Vec<DesiredFile> {
             texts.iter().map(|(path, text)| artifact(path, text)).collect()
         };
         let bytes = |texts: &BTreeMap<String, String>| -> BTreeMap<String, Vec<u8>> {

@@ -181,8 +181,8 @@ fn custom_data_of_others_leads_on_to_user_data_and_is_recorded() {
         let (_folder, endpoints) = with_cd(&host, &ovf("IyEvYmluL3NoCg==", false));
         let found = find(&endpoints, Rules::IMDS, &Virtual::default(), 1).expect("found");
         assert_eq!((found.source, found.document.as_slice()), (Source::UserData, DOCUMENT.as_bytes()));
-        assert_eq!(found.looked.len(), 1);
-        assert_eq!(found.looked[0].source, Source::CustomData);
+        assert_eq!(found.lookups.len(), 1);
+        assert_eq!(found.lookups[0].source, Source::CustomData);
     });
 }
 
@@ -202,7 +202,7 @@ fn a_machine_that_was_started_ahead_never_takes_the_placeholder_and_waits_to_be_
         let found = find(&endpoints, Rules::IMDS, &time, 1).expect("found");
         assert_eq!(found.document, DOCUMENT.as_bytes());
         assert!(time.now() >= Duration::from_mins(16));
-        assert!(found.looked[0].found.contains("placeholder"), "{:?}", found.looked);
+        assert!(found.lookups[0].result.contains("placeholder"), "{:?}", found.lookups);
     });
 }
 

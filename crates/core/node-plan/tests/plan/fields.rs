@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use kiln_node_config::{Effect, NodeConfig, reference};
-use kiln_node_plan::{Ask, Desired, Facts, Image, Plan, Step, layout};
+use kiln_node_plan::{Desired, Facts, Image, Plan, Request, Step, layout};
 use serde_json::{Value, json};
 
 use crate::support::{Machine, PEM, config, facts};
@@ -204,7 +204,7 @@ fn machine() -> Facts {
 
 /// What is desired, but for the document itself.
 fn desired(config: &NodeConfig) -> Desired {
-    let mut desired = Desired::of(config, &machine()).expect("fits");
+    let mut desired = Desired::render(config, &machine()).expect("fits");
     desired.files.retain(|file| file.path != layout::DOCUMENT);
     desired
 }
@@ -236,7 +236,7 @@ fn a_field_costs_no_more_than_it_says() {
         let services: Vec<String> = plan
             .steps
             .iter()
-            .chain(&plan.late)
+            .chain(&plan.deferred)
             .filter(|step| matches!(step, Step::Restart { .. } | Step::Stop { .. } | Step::Reload { .. }))
             .map(ToString::to_string)
             .collect();
@@ -247,7 +247,10 @@ fn a_field_costs_no_more_than_it_says() {
             _ => {}
         }
         if row.effect == Effect::Cluster {
-            assert!(plan.asks.iter().any(|ask| matches!(ask, Ask::Labels { .. } | Ask::Taints { .. })), "{path}");
+            assert!(
+                plan.requests.iter().any(|ask| matches!(ask, Request::Labels { .. } | Request::Taints { .. })),
+                "{path}"
+            );
         }
     }
 }
@@ -255,13 +258,13 @@ fn a_field_costs_no_more_than_it_says() {
 /// What a change of a field writes, sets and restarts.
 fn touched(plan: &Plan) -> (Vec<String>, Vec<String>) {
     let (mut writes, mut services) = (Vec::new(), Vec::new());
-    for step in plan.steps.iter().chain(&plan.late) {
+    for step in plan.steps.iter().chain(&plan.deferred) {
         match step {
-            Step::Keep { .. } | Step::WriteGeneration | Step::Flip => {}
-            Step::Put(file) => writes.push(format!("`{}`", file.path)),
-            Step::Edit { path, .. } => writes.push(format!("part of `{path}`")),
-            Step::Set(setting) => writes.push(format!("`{}`", setting.path)),
-            Step::PutBack { path, .. } => writes.push(format!("`{path}` as it was")),
+            Step::BackUp { .. } | Step::WriteGeneration | Step::SwitchGeneration => {}
+            Step::WriteFile(file) => writes.push(format!("`{}`", file.path)),
+            Step::EditFile { path, .. } => writes.push(format!("part of `{path}`")),
+            Step::SetKernel(setting) => writes.push(format!("`{}`", setting.path)),
+            Step::RestoreFile { path, .. } => writes.push(format!("`{path}` as it was")),
             Step::Stop { .. }
             | Step::Start { .. }
             | Step::Reload { .. }
@@ -291,11 +294,11 @@ fn page() -> String {
         machine.apply(None, &from);
         let plan = machine.plan(Some(&from), &to);
         let (before, after) = (desired(&from), desired(&to));
-        let changed = |file: &&kiln_node_plan::Artifact| before.file(&file.path) != Some(*file);
+        let changed = |file: &&kiln_node_plan::DesiredFile| before.file(&file.path) != Some(*file);
         let own = after.files.iter().filter(changed).map(|file| format!("`{}`", file.path));
         let (writes, services) = touched(&plan);
         let writes: Vec<String> = own.chain(writes).collect();
-        let asks: Vec<String> = plan.asks.iter().map(ToString::to_string).collect();
+        let asks: Vec<String> = plan.requests.iter().map(ToString::to_string).collect();
         let (writes, services, asks) = (writes.join(", "), services.join(", "), asks.join(", "));
         let _ = writeln!(out, "| `{path}` | {} | {writes} | {services} | {asks} |", plan.effect);
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use kiln_node_config::NodeConfig;
-use kiln_node_plan::{Artifact, Content, Credential, Desired, Facts, Image, Observed, Plan, SecretBytes};
+use kiln_node_plan::{Credential, Desired, DesiredFile, Facts, FileContent, Image, Observed, Plan, SecretBytes};
 
 use crate::support::facts;
 
@@ -20,17 +20,17 @@ fn with_token() -> Facts {
     Facts { credential: Some(credential), ..facts() }
 }
 
-fn show(out: &mut String, artifact: &Artifact) {
+fn show(out: &mut String, artifact: &DesiredFile) {
     let affects: Vec<String> =
         artifact.affects.iter().map(|affect| format!(" {} {}", affect.effect, affect.unit)).collect();
     let (owner, mode) = (&artifact.owner, artifact.mode);
     let _ = writeln!(out, "== {} {mode:04o} {}:{}{}", artifact.path, owner.user, owner.group, affects.concat());
     match &artifact.content {
-        Content::Link(target) => {
+        FileContent::Link(target) => {
             let _ = writeln!(out, "-> {target}");
         }
-        Content::Secret(_) => out.push_str("***\n"),
-        Content::Bytes(bytes) | Content::Seed(bytes) => {
+        FileContent::Secret(_) => out.push_str("***\n"),
+        FileContent::Bytes(bytes) | FileContent::Seed(bytes) => {
             let text = String::from_utf8_lossy(bytes);
             out.push_str(&text);
             out.push_str(if text.ends_with('\n') || text.is_empty() { "" } else { "\n" });
@@ -49,7 +49,7 @@ fn whole(desired: &Desired) -> String {
     for setting in &desired.kernel {
         let _ = writeln!(out, "== set {} {}", setting.path, setting.value);
     }
-    for late in desired.late.iter().filter(|late| !matches!(late, kiln_node_plan::Late::Unit(_))) {
+    for late in desired.deferred.iter().filter(|late| !matches!(late, kiln_node_plan::Deferred::Unit(_))) {
         let _ = writeln!(out, "== late {late:?}");
     }
     let _ = writeln!(out, "== accounts {:?}\n== host name {:?}", desired.accounts, desired.host_name);
@@ -68,7 +68,7 @@ fn golden(name: &str, made: &str) {
 
 #[test]
 fn the_example_makes_these_files() {
-    golden("example.txt", &whole(&Desired::of(&example(), &with_token()).expect("fits")));
+    golden("example.txt", &whole(&Desired::render(&example(), &with_token()).expect("fits")));
 }
 
 #[test]
@@ -77,24 +77,24 @@ fn the_older_runtime_gets_the_older_form() {
     config.spec.runtime.version = "1.7.27".to_owned();
     config.spec.runtime.default_runtime = "nvidia-container-runtime".to_owned();
     let image = Image { sandbox_image: "pause:3.10".to_owned(), ..Image::default() };
-    let desired = Desired::of(&config, &Facts { image, ..with_token() }).expect("fits");
+    let desired = Desired::render(&config, &Facts { image, ..with_token() }).expect("fits");
     golden("containerd-1.toml", desired.text("containerd.toml").expect("a configuration"));
 }
 
 #[test]
 fn the_credential_shows_nowhere() {
-    let desired = Desired::of(&example(), &with_token()).expect("fits");
+    let desired = Desired::render(&example(), &with_token()).expect("fits");
     let mut text = format!("{:?}{desired:?}{}", with_token(), whole(&desired));
     for file in desired.files.iter().chain(desired.outside()) {
-        if matches!(file.content, Content::Secret(_)) {
+        if matches!(file.content, FileContent::Secret(_)) {
             assert_eq!(file.mode, 0o600, "{}", file.path);
         } else {
             text.push_str(&String::from_utf8_lossy(file.content.expose()));
         }
     }
-    let plan = Plan::of(None, &example(), &desired, &Observed::default());
+    let plan = Plan::new(None, &example(), &desired, &Observed::default());
     let _ = write!(text, "{plan:?}{}", serde_json::to_string(&plan).expect("JSON"));
-    text.push_str(&String::from_utf8_lossy(plan.manifest.artifact().content.expose()));
+    text.push_str(&String::from_utf8_lossy(plan.manifest.to_file().content.expose()));
     assert!(!text.contains("0123456789abcdef"));
     let kept = desired.file("bootstrap-kubeconfig").expect("a kubeconfig");
     assert!(String::from_utf8_lossy(kept.content.expose()).contains(TOKEN), "it is where it must be");

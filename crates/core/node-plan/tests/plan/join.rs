@@ -7,7 +7,7 @@ use crate::support::{Machine, config, facts};
 
 fn render(over: Value, credential: Option<&str>) -> Desired {
     let credential = credential.map(|text| Credential::parse(&SecretBytes::new(text)).expect("a credential"));
-    Desired::of(&config(over), &Facts { credential, ..facts() }).expect("fits")
+    Desired::render(&config(over), &Facts { credential, ..facts() }).expect("fits")
 }
 
 fn json_of(desired: &Desired, file: &str) -> Value {
@@ -65,7 +65,7 @@ fn an_identity_is_asked_by_a_program() {
     };
     let image = Image { exec_plugins: [("attestedIdentity".to_owned(), plugin)].into(), ..Image::default() };
     let over = json!({"credentialFrom": {"kind": "attestedIdentity", "endpoint": "https://a.example"}});
-    let desired = Desired::of(&config(over), &Facts { image, ..facts() }).expect("fits");
+    let desired = Desired::render(&config(over), &Facts { image, ..facts() }).expect("fits");
     let exec = user(&json_of(&desired, layout::BOOTSTRAP_KUBECONFIG))["exec"].clone();
     assert_eq!(exec["args"], json!(["--to=https://a.example"]), "what has no value is left out");
 }
@@ -76,7 +76,7 @@ fn the_credential_is_kept_for_the_next_generation() {
     let desired = render(from.clone(), Some("abcdef.0123456789abcdef"));
     let kept = SecretBytes::new(desired.file(layout::CREDENTIAL).expect("kept").content.expose());
     let again = Facts { credential: Credential::parse(&kept).ok(), ..facts() };
-    assert_eq!(Desired::of(&config(from), &again).expect("fits"), desired);
+    assert_eq!(Desired::render(&config(from), &again).expect("fits"), desired);
 }
 
 #[test]

@@ -1,27 +1,27 @@
 //! From documents to files and steps, on a machine that is a map.
 
-mod asks;
 mod fields;
 mod golden;
+mod incompatible;
 mod join;
 mod metadata;
 mod odd;
 mod properties;
+mod requests;
 mod skew;
 mod support;
-mod unfit;
 
-use kiln_node_plan::{Desired, Plan, Step, Verdict, layout};
+use kiln_node_plan::{Desired, Plan, PlanAction, Step, layout};
 use serde_json::json;
 use support::{Machine, config, facts};
 
 #[test]
 fn a_first_document_writes_its_generation_and_turns_to_it() {
     let wanted = config(json!({}));
-    let desired = Desired::of(&wanted, &facts()).expect("fits");
-    let plan = Plan::of(None, &wanted, &desired, &Machine::default().observed());
-    assert_eq!(plan.steps, [Step::WriteGeneration, Step::Flip]);
-    assert_eq!(plan.verdict(), Verdict::Apply);
+    let desired = Desired::render(&wanted, &facts()).expect("fits");
+    let plan = Plan::new(None, &wanted, &desired, &Machine::default().observed());
+    assert_eq!(plan.steps, [Step::WriteGeneration, Step::SwitchGeneration]);
+    assert_eq!(plan.action(), PlanAction::Apply);
     let env = desired.text(layout::KUBELET_ENV).expect("an environment");
     assert!(env.contains("--config=/etc/kiln/current/kubelet.json"), "{env}");
 }
@@ -32,8 +32,8 @@ fn a_document_in_force_needs_nothing() {
     let mut machine = Machine::default();
     machine.apply(None, &wanted);
     let plan = machine.plan(Some(&wanted), &wanted);
-    assert_eq!((plan.steps.as_slice(), plan.late.as_slice()), (&[][..], &[][..]));
-    assert_eq!(plan.verdict(), Verdict::Nothing);
+    assert_eq!((plan.steps.as_slice(), plan.deferred.as_slice()), (&[][..], &[][..]));
+    assert_eq!(plan.action(), PlanAction::Nothing);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Pods are kept from the metadata service, and let to it again.
 
 use kiln_node_config::NodeConfig;
-use kiln_node_plan::{Desired, Manifest, Plan, Questions};
+use kiln_node_plan::{Desired, Manifest, Plan, ToObserve};
 use serde_json::json;
 
 use crate::support::{Machine, config, facts};
@@ -21,7 +21,7 @@ fn machine() -> Machine {
 }
 
 fn steps(plan: &Plan) -> Vec<String> {
-    plan.steps.iter().chain(&plan.late).map(ToString::to_string).collect()
+    plan.steps.iter().chain(&plan.deferred).map(ToString::to_string).collect()
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn one_that_was_cut_off_on_its_way_is_taken_back() {
     let mut machine = machine();
     machine.apply(None, &open());
     let (wanted, plan) = (closed(), machine.plan(Some(&open()), &closed()));
-    let desired = Desired::of(&wanted, &facts()).expect("fits");
+    let desired = Desired::render(&wanted, &facts()).expect("fits");
     for step in &plan.steps[..2] {
         machine.take(step, &plan, &desired);
     }
@@ -75,7 +75,7 @@ fn one_that_was_cut_off_on_its_way_is_taken_back() {
 #[test]
 fn the_kernel_is_asked_only_where_the_document_wants_it() {
     let asked = |config: &NodeConfig, manifest: Option<&Manifest>| {
-        Questions::of(&Desired::of(config, &facts()).expect("fits"), manifest).metadata
+        ToObserve::new(&Desired::render(config, &facts()).expect("fits"), manifest).metadata
     };
     assert!(asked(&closed(), None));
     assert!(!asked(&open(), None) && !asked(&config(json!({})), Some(&Manifest::default())));

@@ -2,7 +2,7 @@
 
 use kiln_node_config::spec::Spec;
 use kiln_node_config::{Kind, NodeConfig, Shape};
-use kiln_node_plan::{Content, Desired, Plan, layout};
+use kiln_node_plan::{Desired, FileContent, Plan, layout};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::Union;
@@ -133,7 +133,7 @@ fn check(desired: &Desired) -> Result<(), TestCaseError> {
     }
     // One file, one meaning: nothing of a document becomes a section, a setting or an option of its own.
     for file in &desired.elsewhere {
-        let Content::Bytes(bytes) = &file.content else { continue };
+        let FileContent::Bytes(bytes) = &file.content else { continue };
         let text = String::from_utf8_lossy(bytes);
         match file.path.as_str() {
             "/etc/sysctl.d/90-kiln.conf" => {
@@ -161,9 +161,9 @@ proptest! {
 
     #[test]
     fn odd_documents_are_refused_or_mean_only_what_they_say(config in document()) {
-        if let Ok(desired) = Desired::of(&config, &facts()) {
+        if let Ok(desired) = Desired::render(&config, &facts()) {
             check(&desired)?;
-            let plan = Plan::of(None, &config, &desired, &Machine::default().observed());
+            let plan = Plan::new(None, &config, &desired, &Machine::default().observed());
             prop_assert!(!plan.is_empty());
         }
     }
@@ -176,7 +176,7 @@ fn odd_documents_are_not_all_refused() {
     let mut runner = TestRunner::deterministic();
     let taken = (0..400).filter(|_| {
         let config = document().new_tree(&mut runner).expect("a document").current();
-        Desired::of(&config, &facts()).is_ok()
+        Desired::render(&config, &facts()).is_ok()
     });
     let taken = taken.count();
     assert!(taken > 100, "{taken} of 400");

@@ -88,14 +88,15 @@ fn machine() -> impl Strategy<Value = Machine> {
 /// Where steps reach.
 fn paths(plan: &Plan) -> Vec<String> {
     let path = |step: &Step| match step {
-        Step::Put(file) => Some(file.path.clone()),
-        Step::Keep { path } | Step::PutBack { path, .. } | Step::Edit { path, .. } | Step::Discard { path } => {
-            Some(path.clone())
-        }
-        Step::Set(setting) => Some(setting.path.clone()),
+        Step::WriteFile(file) => Some(file.path.clone()),
+        Step::BackUp { path }
+        | Step::RestoreFile { path, .. }
+        | Step::EditFile { path, .. }
+        | Step::DeleteFile { path } => Some(path.clone()),
+        Step::SetKernel(setting) => Some(setting.path.clone()),
         _ => None,
     };
-    plan.steps.iter().chain(&plan.late).filter_map(path).collect()
+    plan.steps.iter().chain(&plan.deferred).filter_map(path).collect()
 }
 
 proptest! {
@@ -142,8 +143,8 @@ proptest! {
         let mut whole = machine.clone();
         whole.apply(Some(&a), &b);
         let plan = machine.plan(Some(&a), &b);
-        let desired = Desired::of(&b, &machine.facts).expect("fits");
-        let steps: Vec<&Step> = plan.steps.iter().chain(&plan.late).collect();
+        let desired = Desired::render(&b, &machine.facts).expect("fits");
+        let steps: Vec<&Step> = plan.steps.iter().chain(&plan.deferred).collect();
         for step in &steps[..cut.index(steps.len() + 1)] {
             machine.take(step, &plan, &desired);
         }

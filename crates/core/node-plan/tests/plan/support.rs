@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::{
-    Account, Artifact, Before, Content, Desired, Facts, Manifest, Observed, Owner, Plan, Questions, Seen, Step, layout,
+    Account, Desired, DesiredFile, Facts, FileContent, FileState, Manifest, Observed, Owner, Plan, Step, ToObserve,
+    layout,
 };
 use serde_json::{Value, json};
 
@@ -81,7 +82,7 @@ pub(crate) fn merge(into: &mut Value, over: Value) {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Content::Bytes(bytes.to_vec()).sha256().expect("plain")
+    FileContent::Bytes(bytes.to_vec()).sha256().expect("plain")
 }
 
 impl Machine {
@@ -122,13 +123,13 @@ impl Machine {
         }
     }
 
-    /// All that there is; a real machine looks at what [`Questions`] ask alone.
+    /// All that there is; a real machine looks at what [`ToObserve`] ask alone.
     pub(crate) fn observed(&self) -> Observed {
         let seen = |file: &File| match file {
             File::Plain { bytes, mode, owner } => {
-                Seen::File { sha256: sha256(bytes), mode: *mode, owner: owner.clone() }
+                FileState::File { sha256: sha256(bytes), mode: *mode, owner: owner.clone() }
             }
-            File::Link(target) => Seen::Link { target: target.clone() },
+            File::Link(target) => FileState::Link { target: target.clone() },
         };
         Observed {
             files: self.files.iter().map(|(path, file)| (path.clone(), seen(file))).collect(),
@@ -146,7 +147,7 @@ impl Machine {
         }
     }
 
-    fn answers(&self, questions: &Questions) -> Observed {
+    fn answers(&self, questions: &ToObserve) -> Observed {
         let mut observed = self.observed();
         observed.files.retain(|path, _| questions.files.contains(path));
         observed.texts.retain(|path, _| questions.texts.contains(path));
@@ -158,23 +159,23 @@ impl Machine {
     }
 
     pub(crate) fn plan(&self, in_force: Option<&NodeConfig>, wanted: &NodeConfig) -> Plan {
-        let desired = Desired::of(wanted, &self.facts).expect("fits");
-        let questions = Questions::of(&desired, self.manifest().as_ref());
-        Plan::of(in_force, wanted, &desired, &self.answers(&questions))
+        let desired = Desired::render(wanted, &self.facts).expect("fits");
+        let questions = ToObserve::new(&desired, self.manifest().as_ref());
+        Plan::new(in_force, wanted, &desired, &self.answers(&questions))
     }
 
     pub(crate) fn apply(&mut self, in_force: Option<&NodeConfig>, wanted: &NodeConfig) -> Plan {
-        let desired = Desired::of(wanted, &self.facts).expect("fits");
+        let desired = Desired::render(wanted, &self.facts).expect("fits");
         let plan = self.plan(in_force, wanted);
-        for step in plan.steps.iter().chain(&plan.late) {
+        for step in plan.steps.iter().chain(&plan.deferred) {
             self.take(step, &plan, &desired);
         }
         plan
     }
 
-    fn put(&mut self, artifact: &Artifact, path: String) {
+    fn put(&mut self, artifact: &DesiredFile, path: String) {
         let file = match &artifact.content {
-            Content::Link(target) => File::Link(target.clone()),
+            FileContent::Link(target) => File::Link(target.clone()),
             content => {
                 File::Plain { bytes: content.expose().to_vec(), mode: artifact.mode, owner: artifact.owner.clone() }
             }
@@ -184,41 +185,41 @@ impl Machine {
 
     pub(crate) fn take(&mut self, step: &Step, plan: &Plan, desired: &Desired) {
         match step {
-            Step::Keep { path } => {
+            Step::BackUp { path } => {
                 let file = self.files[path].clone();
                 self.files.insert(layout::before(path), file);
             }
             Step::WriteGeneration => self.written = Some(plan.manifest.clone()),
-            Step::Flip => {
+            Step::SwitchGeneration => {
                 self.written = None;
                 self.files.retain(|path, _| !path.starts_with(layout::CURRENT));
                 for file in plan.folder(desired) {
                     self.put(&file, layout::current(&file.path));
                 }
             }
-            Step::Put(file) => self.put(file, file.path.clone()),
-            Step::PutBack { path, before } => {
+            Step::WriteFile(file) => self.put(file, file.path.clone()),
+            Step::RestoreFile { path, before } => {
                 let kept = self.files.get(&layout::before(path)).cloned();
                 match before {
-                    Before::Absent => self.files.remove(path),
-                    Before::Link { target } => self.files.insert(path.clone(), File::Link(target.clone())),
-                    Before::File { mode, owner, sha256: hash } => {
+                    FileState::Absent | FileState::Other => self.files.remove(path),
+                    FileState::Link { target } => self.files.insert(path.clone(), File::Link(target.clone())),
+                    FileState::File { mode, owner, sha256: hash } => {
                         let Some(File::Plain { bytes, .. }) = kept else { panic!("no copy of {path}") };
                         assert_eq!(sha256(&bytes), *hash);
                         self.files.insert(path.clone(), File::Plain { bytes, mode: *mode, owner: owner.clone() })
                     }
                 };
             }
-            Step::Edit { path, text } => self.write(path, text, 0o644),
-            Step::Set(setting) => {
+            Step::EditFile { path, text } => self.write(path, text, 0o644),
+            Step::SetKernel(setting) => {
                 self.settings.insert(setting.path.clone(), setting.value.clone());
             }
             Step::BlockMetadata { block } => self.blocks_metadata = *block,
-            Step::HostName { name } => self.host_name.clone_from(name),
-            Step::Account(account) => {
+            Step::SetHostName { name } => self.host_name.clone_from(name),
+            Step::SetAccount(account) => {
                 self.accounts.insert(account.name.clone(), account.clone());
             }
-            Step::Retire { name } => {
+            Step::RetireAccount { name } => {
                 self.accounts.remove(name);
             }
             Step::Enable { unit, enabled } => {
@@ -233,7 +234,7 @@ impl Machine {
             Step::Stop { unit } if unit == "mnt.mount" => self.mounts.retain(|path| path != "/mnt"),
             Step::DaemonReload
             | Step::Stop { .. }
-            | Step::Discard { .. }
+            | Step::DeleteFile { .. }
             | Step::Start { .. }
             | Step::Reload { .. }
             | Step::Restart { .. }

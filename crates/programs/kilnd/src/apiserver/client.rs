@@ -1,4 +1,4 @@
-//! What a node asks of its API server, and tells it.
+//! Requests about the node's own objects.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::apiserver::condition::Condition;
-use crate::apiserver::connection::{Answer, Connection, Place, Send};
+use crate::apiserver::connection::{Call, Connection, Response, Target};
 use crate::apiserver::error::Error;
 use crate::apiserver::event::Event;
 use crate::apiserver::node::Node;
 
-/// Maps are merged, and what is null goes.
+/// Merges maps; null removes a key.
 const MERGE: &str = "application/merge-patch+json";
-/// Lists whose elements have a key are merged by it: conditions of others stay.
+/// Also merges lists by key, so that other conditions stay.
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-/// As much of an answer as a person reads.
+/// How much of an error response is shown.
 const SHOWN: usize = 300;
 
-/// What the server says when it refuses.
+/// An error response.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Status {
@@ -26,7 +26,7 @@ struct Status {
     message: String,
 }
 
-/// A node's own client.
+/// A client that acts as one node.
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
@@ -34,9 +34,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for a node. Nothing is read or asked yet: the certificate may come later.
-    pub fn new(place: Place, node: &str) -> Self {
-        Self { connection: Connection::new(place), node: node.to_owned() }
+    /// A client for a node. Does not connect yet: the certificate may not exist before the node has joined.
+    pub fn new(target: Target, node: &str) -> Self {
+        Self { connection: Connection::new(target), node: node.to_owned() }
     }
 
     /// The node's name.
@@ -44,36 +44,36 @@ impl Client {
         &self.node
     }
 
-    /// The node's own object.
+    /// The Node object.
     pub fn node(&self) -> Result<Node, Error> {
-        self.object(&self.path(""), &Send::Get)
+        self.object(&self.path(""), &Call::Get)
     }
 
-    /// Changes labels; none takes one away. The server refuses those that no node may give itself.
+    /// Changes labels; `None` removes one. The server rejects labels that a node may not set itself.
     pub fn patch_labels(&self, labels: &BTreeMap<String, Option<String>>) -> Result<Node, Error> {
         self.patch(MERGE, "", &json!({"metadata": {"labels": labels}}))
     }
 
-    /// Changes annotations; none takes one away.
+    /// Changes annotations; `None` removes one.
     pub fn patch_annotations(&self, annotations: &BTreeMap<String, Option<String>>) -> Result<Node, Error> {
         self.patch(MERGE, "", &json!({"metadata": {"annotations": annotations}}))
     }
 
-    /// Sets a condition. `node` is the object as it was read last, by which the time of the last change is told; `now` is the time as
-    /// RFC 3339 writes it.
+    /// Sets a condition. `node` is the last known object, from which the transition time is kept if the status does not change. `now` is in
+    /// RFC 3339.
     pub fn set_condition(&self, condition: &Condition, node: &Node, now: &str) -> Result<Node, Error> {
         let condition = condition.at(now, node);
         self.patch(STRATEGIC, "/status", &json!({"status": {"conditions": [condition]}}))
     }
 
-    /// Tells an event.
+    /// Posts an event.
     pub fn post_event(&self, event: &Event, now: &str) -> Result<(), Error> {
         let body = event.object(&self.node, now).to_string();
-        self.send("/api/v1/namespaces/default/events", &Send::Post(body.as_bytes())).map(drop)
+        self.send("/api/v1/namespaces/default/events", &Call::Post(body.as_bytes())).map(drop)
     }
 
-    /// When the kubelet last renewed the node's lease: it is alive and reaches the server when this changes. None where it never did.
-    pub fn renewed(&self) -> Result<Option<String>, Error> {
+    /// When the kubelet last renewed the node's lease; none if it never did. A change proves that the kubelet runs and reaches the server.
+    pub fn lease_renewed_at(&self) -> Result<Option<String>, Error> {
         #[derive(Deserialize)]
         struct Lease {
             #[serde(default)]
@@ -85,10 +85,10 @@ impl Client {
             renew_time: Option<String>,
         }
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{}", self.node);
-        match self.send(&path, &Send::Get) {
+        match self.send(&path, &Call::Get) {
             Ok(body) => match serde_json::from_slice::<Lease>(&body) {
                 Ok(lease) => Ok(lease.spec.renew_time),
-                Err(source) => Err(Error::Answer { url: self.connection.url(&path), source }),
+                Err(source) => Err(Error::Response { url: self.connection.url(&path), source }),
             },
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
@@ -96,26 +96,27 @@ impl Client {
     }
 
     fn patch(&self, kind: &'static str, subresource: &str, patch: &Value) -> Result<Node, Error> {
-        self.object(&self.path(subresource), &Send::Patch(kind, patch.to_string().as_bytes()))
+        self.object(&self.path(subresource), &Call::Patch(kind, patch.to_string().as_bytes()))
     }
 
     fn path(&self, subresource: &str) -> String {
         format!("/api/v1/nodes/{}{subresource}", self.node)
     }
 
-    fn object(&self, path: &str, send: &Send<'_>) -> Result<Node, Error> {
-        let body = self.send(path, send)?;
-        Node::parse(&body).map_err(|source| Error::Answer { url: self.connection.url(path), source })
+    fn object(&self, path: &str, call: &Call<'_>) -> Result<Node, Error> {
+        let body = self.send(path, call)?;
+        Node::parse(&body).map_err(|source| Error::Response { url: self.connection.url(path), source })
     }
 
-    fn send(&self, path: &str, send: &Send<'_>) -> Result<Vec<u8>, Error> {
-        let Answer { status, body } = self.connection.send(path, send)?;
+    fn send(&self, path: &str, call: &Call<'_>) -> Result<Vec<u8>, Error> {
+        let Response { status, body } = self.connection.send(path, call)?;
         if (200..300).contains(&status) {
             return Ok(body);
         }
-        let said: Status = serde_json::from_slice(&body).unwrap_or_default();
-        let message = if said.message.is_empty() { String::from_utf8_lossy(&body).into_owned() } else { said.message };
+        let error: Status = serde_json::from_slice(&body).unwrap_or_default();
+        let message =
+            if error.message.is_empty() { String::from_utf8_lossy(&body).into_owned() } else { error.message };
         let message = message.chars().take(SHOWN).collect();
-        Err(Error::Refused { url: self.connection.url(path), status, reason: said.reason, message })
+        Err(Error::Refused { url: self.connection.url(path), status, reason: error.reason, message })
     }
 }

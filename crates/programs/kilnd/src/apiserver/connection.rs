@@ -1,4 +1,4 @@
-//! A connection to the API server, made anew when the kubelet has a new certificate.
+//! The connection to the API server. It is renewed when the kubelet has a new certificate.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,99 +10,98 @@ use ureq::{Agent, Proxy};
 
 use crate::apiserver::error::Error;
 
-/// A node asks again in seconds; a server that is slower than this is not well.
+/// kilnd tries again within seconds, so a slower server counts as unreachable.
 const CONNECT: Duration = Duration::from_secs(5);
-/// One whole request.
+/// Time limit of a whole request.
 const REQUEST: Duration = Duration::from_secs(15);
-/// A Node object has some tens of KiB; its list of images makes it that long.
+/// A Node object has some tens of KiB because of its list of images.
 const BODY: u64 = 4 << 20;
 
-/// Which API server, and by which files.
+/// The API server, and the files to authenticate with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The server, `https://host[:port]`.
+pub struct Target {
+    /// `https://host[:port]`.
     pub server: String,
-    /// The certificates that it is trusted by, PEM.
+    /// The certificate authority, PEM.
     pub authority: String,
-    /// Where the kubelet's certificate and key may be, PEM, in one file that the kubelet replaces. The first that is there counts.
+    /// Paths of the kubelet's certificate and key, PEM, in one file that the kubelet replaces. The first that exists is used.
     pub certificates: Vec<PathBuf>,
-    /// The proxy on the way, `http://host:port`; none where the way is direct.
+    /// `http://host:port`; none for a direct connection.
     pub proxy: Option<String>,
 }
 
-/// An answer: status and body.
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
-/// What to send.
-pub(crate) enum Send<'a> {
+/// A request without its path.
+pub(crate) enum Call<'a> {
     Get,
     Post(&'a [u8]),
-    /// A body of a content type.
+    /// Content type and body.
     Patch(&'static str, &'a [u8]),
 }
 
 #[derive(Debug)]
 pub(crate) struct Connection {
-    place: Place,
-    /// The agent, and the bytes of the certificate that it shows.
+    target: Target,
+    /// The certificate that the agent uses, and the agent.
     agent: Mutex<Option<(Vec<u8>, Agent)>>,
 }
 
 impl Connection {
-    pub(crate) fn new(place: Place) -> Self {
-        Self { place, agent: Mutex::new(None) }
+    pub(crate) fn new(target: Target) -> Self {
+        Self { target, agent: Mutex::new(None) }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.place.server.trim_end_matches('/'))
+        format!("{}{path}", self.target.server.trim_end_matches('/'))
     }
 
-    pub(crate) fn send(&self, path: &str, send: &Send<'_>) -> Result<Answer, Error> {
+    pub(crate) fn send(&self, path: &str, send: &Call<'_>) -> Result<Response, Error> {
         let agent = self.agent()?;
         let url = self.url(path);
         exchange(&agent, &url, send).map_err(|error| Error::Unreachable { url, source: Box::new(error) })
     }
 
-    /// The kubelet renews its certificate and moves a link; the old one ends while a node lives.
+    /// The agent for the current certificate. The kubelet rotates its certificate by moving a link.
     fn agent(&self) -> Result<Agent, Error> {
         let (path, pem) = self.certificate()?;
-        let mut held = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, agent)) = held.as_ref().filter(|(shown, _)| *shown == pem) {
+        let mut current = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, agent)) = current.as_ref().filter(|(used, _)| *used == pem) {
             return Ok(agent.clone());
         }
         let agent = self.connect(&path.display().to_string(), &pem)?;
-        *held = Some((pem, agent.clone()));
+        *current = Some((pem, agent.clone()));
         Ok(agent)
     }
 
     fn certificate(&self) -> Result<(&PathBuf, Vec<u8>), Error> {
         let mut missing = None;
-        for path in &self.place.certificates {
+        for path in &self.target.certificates {
             match fs::read(path) {
                 Ok(pem) => return Ok((path, pem)),
                 Err(source) => missing = missing.or(Some(Error::Read { path: path.clone(), source })),
             }
         }
-        let nowhere = || Error::Pem { place: "no file".to_owned(), what: "certificate" };
-        Err(missing.unwrap_or_else(nowhere))
+        let none = || Error::Pem { name: "no file".to_owned(), what: "certificate" };
+        Err(missing.unwrap_or_else(none))
     }
 
-    fn connect(&self, place: &str, pem: &[u8]) -> Result<Agent, Error> {
+    fn connect(&self, name: &str, pem: &[u8]) -> Result<Agent, Error> {
         let (chain, mut keys) = split(pem);
         if chain.is_empty() {
-            return Err(Error::Pem { place: place.to_owned(), what: "certificate" });
+            return Err(Error::Pem { name: name.to_owned(), what: "certificate" });
         }
-        let key = keys.pop().ok_or(Error::Pem { place: place.to_owned(), what: "private key" })?;
-        let (roots, _) = split(self.place.authority.as_bytes());
+        let key = keys.pop().ok_or(Error::Pem { name: name.to_owned(), what: "private key" })?;
+        let (roots, _) = split(self.target.authority.as_bytes());
         if roots.is_empty() {
-            return Err(Error::Pem { place: "the cluster's certificate authority".to_owned(), what: "certificate" });
+            return Err(Error::Pem { name: "the cluster's certificate authority".to_owned(), what: "certificate" });
         }
-        let proxy = self.place.proxy.as_deref().map(Proxy::new).transpose();
+        let proxy = self.target.proxy.as_deref().map(Proxy::new).transpose();
         let proxy =
-            proxy.map_err(|error| Error::Unreachable { url: self.place.server.clone(), source: Box::new(error) })?;
+            proxy.map_err(|error| Error::Unreachable { url: self.target.server.clone(), source: Box::new(error) })?;
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(kiln_tls::provider())
@@ -136,14 +135,14 @@ fn split(pem: &[u8]) -> (Vec<Certificate<'static>>, Vec<ureq::tls::PrivateKey<'s
     (certificates, keys)
 }
 
-fn exchange(agent: &Agent, url: &str, send: &Send<'_>) -> Result<Answer, ureq::Error> {
+fn exchange(agent: &Agent, url: &str, send: &Call<'_>) -> Result<Response, ureq::Error> {
     const JSON: &str = "application/json";
     let mut response = match send {
-        Send::Get => agent.get(url).header("Accept", JSON).call()?,
-        Send::Post(body) => agent.post(url).header("Accept", JSON).header("Content-Type", JSON).send(*body)?,
-        Send::Patch(kind, body) => agent.patch(url).header("Accept", JSON).header("Content-Type", *kind).send(*body)?,
+        Call::Get => agent.get(url).header("Accept", JSON).call()?,
+        Call::Post(body) => agent.post(url).header("Accept", JSON).header("Content-Type", JSON).send(*body)?,
+        Call::Patch(kind, body) => agent.patch(url).header("Accept", JSON).header("Content-Type", *kind).send(*body)?,
     };
     let status = response.status().as_u16();
     let body = response.body_mut().with_config().limit(BODY).read_to_vec()?;
-    Ok(Answer { status, body })
+    Ok(Response { status, body })
 }

@@ -1,59 +1,47 @@
-//! What can go wrong between a node and its API server.
+//! The error of this module tree.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What can go wrong between a node and its API server.
+/// A failed request to the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kubelet's certificate cannot be read. It is not there before the node has joined.
-    #[error("the kubelet's certificate `{}` cannot be read", path.display())]
+    /// The certificate does not exist before the node has joined.
+    #[error("cannot read the kubelet's certificate `{}`", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// A certificate or key is none.
-    #[error("`{place}` holds no {what}")]
+    #[error("`{name}` contains no {what}")]
     Pem {
-        place: String,
+        name: String,
         /// What is missing.
         what: &'static str,
     },
-    /// The server cannot be reached, or is not the one that the cluster's certificates vouch for.
-    #[error("`{url}` cannot be reached")]
-    Unreachable {
-        /// What was asked.
-        url: String,
-        source: Box<ureq::Error>,
-    },
-    /// The server refuses.
-    #[error("`{url}` answers {status} {reason}: {message}")]
+    /// The server cannot be reached, or its certificate is not trusted.
+    #[error("cannot reach `{url}`")]
+    Unreachable { url: String, source: Box<ureq::Error> },
+    #[error("`{url}` returned {status} {reason}: {message}")]
     Refused {
-        /// What was asked.
         url: String,
         status: u16,
-        /// Kubernetes' word for it.
+        /// The reason of the Kubernetes `Status`.
         reason: String,
         message: String,
     },
-    /// An answer is not what an API server says.
-    #[error("`{url}` answers what cannot be read")]
-    Answer {
-        /// What was asked.
-        url: String,
-        source: serde_json::Error,
-    },
+    #[error("cannot parse the response of `{url}`")]
+    Response { url: String, source: serde_json::Error },
 }
 
 impl Error {
-    /// Whether the server was reached and said no: asking again does not help.
+    /// Whether the server denied the request. A retry does not help.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused { status: 401 | 403, .. })
     }
 
-    /// Whether there is no such object.
+    /// Whether the object does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Refused { status: 404, .. })
     }
 
-    /// Whether nothing was heard from the server.
+    /// Whether there was no response.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Read { .. })
     }

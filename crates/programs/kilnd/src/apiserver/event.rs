@@ -2,32 +2,28 @@
 
 use serde_json::{Value, json};
 
-/// How much an event matters.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// As it should be.
     Normal,
-    /// Somebody should look.
     Warning,
 }
 
 /// An event about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// How much it matters.
     pub severity: Severity,
-    /// What happened, in one word.
+    /// A CamelCase word.
     pub reason: String,
-    /// What happened, in a sentence.
     pub message: String,
 }
 
-/// The longest message that the API server takes.
+/// The longest message that the API server accepts, in bytes.
 const LONGEST: usize = 1024;
 
 impl Event {
-    /// The object. Events about nodes live in the namespace `default` and name the node as its id, as the kubelet's own do: there
-    /// `kubectl describe node` looks for them.
+    /// The Event object. Like the kubelet's events it is in the namespace `default` and has the node's name as its uid, because that is what
+    /// `kubectl describe node` selects.
     pub(crate) fn object(&self, node: &str, now: &str) -> Value {
         let message: String = self
             .message
@@ -60,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_message_is_cut_between_letters() {
+    fn long_message_is_cut_between_characters() {
         let event = Event { severity: Severity::Warning, reason: "R".to_owned(), message: "ä".repeat(600) };
         let message = event.object("n", "")["message"].as_str().expect("text").to_owned();
         assert_eq!(message.len(), 1024);

@@ -1,7 +1,7 @@
-//! The node's own view of the API server, with the certificate of its kubelet. Synchronous.
+//! A client of the API server that uses the kubelet's certificate. Synchronous.
 //!
-//! What a [`Client`] may do is what the API server lets a kubelet do to its own node: labels of some domains, annotations, the status,
-//! events. Taints and other labels it may not, and is told so by the server.
+//! [`Client`] may do what `NodeRestriction` lets a kubelet do to its own Node: set some labels, annotations and the status, and post events.
+//! The API server rejects taints and other labels. [`connection`] follows the kubelet's certificate rotation.
 
 mod client;
 mod condition;
@@ -11,8 +11,8 @@ mod event;
 mod node;
 
 pub use client::Client;
-pub use condition::{Condition, Truth};
-pub use connection::Place;
+pub use condition::{Condition, ConditionStatus};
+pub use connection::Target;
 pub use error::Error;
 pub use event::{Event, Severity};
 pub use node::{Node, Taint};

@@ -1,37 +1,35 @@
-//! A Node object, as far as its own node looks at it.
+//! The Node object, as far as kilnd reads it.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::apiserver::condition::Condition;
+use crate::apiserver::condition::{Condition, ConditionStatus};
 
-/// A Node object, as far as its own node looks at it.
+/// The Node object, as far as kilnd reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     pub name: String,
-    /// Its id, which differs for a namesake that came later.
+    /// Differs for a later Node with the same name.
     pub uid: String,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub taints: Vec<Taint>,
-    /// Whether pods are kept away.
     pub unschedulable: bool,
     pub conditions: Vec<Condition>,
 }
 
-/// A taint.
+/// A taint as the API server returns it, with any effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(default)]
 pub struct Taint {
     pub key: String,
     pub value: String,
-    /// What it does to pods that do not tolerate it.
     pub effect: String,
 }
 
 impl Node {
-    /// Reads an object.
+    /// Parses a Node object.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct Object {
@@ -79,9 +77,9 @@ impl Node {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
 
-    /// Whether the kubelet says that pods can run here.
+    /// Whether the condition `Ready` is true.
     pub fn is_ready(&self) -> bool {
-        self.condition("Ready").is_some_and(|ready| ready.status == crate::apiserver::condition::Truth::True)
+        self.condition("Ready").is_some_and(|ready| ready.status == ConditionStatus::True)
     }
 }
 
@@ -90,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_read_with_and_without_its_optional_halves() {
+    fn node_is_parsed_with_and_without_optional_fields() {
         let bare = Node::parse(br#"{"metadata":{"name":"n"}}"#).expect("read");
         assert!(!bare.is_ready() && bare.taints.is_empty());
         let whole = br#"{"metadata":{"name":"n","uid":"u","labels":{"a":"b"},"annotations":{"c":"d"}},

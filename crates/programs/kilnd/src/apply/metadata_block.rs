@@ -1,22 +1,22 @@
-//! The metadata service, closed to pods: by rules of the kernel's routing, which are gone when the machine restarts. A folder has none.
+//! Blocks pods from the metadata service with routing rules, which do not survive a reboot. Does nothing for `--root`.
 
 use std::net::Ipv4Addr;
 
-use crate::os::{Error, Root, Table};
+use crate::os::{Error, Root, Rtnetlink};
 
-/// Where the platform's metadata service answers. Not where `--imds` says: pods ask this one.
+/// The address that pods use. `--imds` does not change it.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 
-/// Whether pods are kept from it.
+/// Whether pods are blocked.
 pub fn is_blocked(root: &Root) -> Result<bool, Error> {
-    if root.is_host() { Table::open()?.is_closed(ADDRESS) } else { Ok(false) }
+    if root.is_host() { Rtnetlink::open()?.is_blocked(ADDRESS) } else { Ok(false) }
 }
 
-/// Keeps pods from it, or no longer.
+/// Blocks or unblocks pods.
 pub fn set_blocked(root: &Root, block: bool) -> Result<(), Error> {
     if !root.is_host() {
         return Ok(());
     }
-    let table = Table::open()?;
-    if block { table.close(ADDRESS) } else { table.open_again(ADDRESS) }
+    let netlink = Rtnetlink::open()?;
+    if block { netlink.block(ADDRESS) } else { netlink.unblock(ADDRESS) }
 }

@@ -1,8 +1,16 @@
-//! Putting a document in force on a running node, and taking it back when that fails.
+//! Applies a document to a running node, and reverts it if that fails.
+//!
+//! A [`candidate`] is a document that was received and validated. [`facts`] and [`observe`] read the machine, [`transition`] plans the way to
+//! the document, and [`steps`] executes the plan; [`services`], [`enablement`], [`metadata_block`] and [`deferred`] are the parts of it that
+//! are more than files. [`store`] keeps the state across reboots. [`rollback`] ends trials and returns to earlier generations.
+//!
+//! The state is written before anything changes: it says which generation *should* be in force. An interrupted transition is therefore
+//! finished by the next boot, in whichever direction the state says.
 
 pub mod candidate;
 pub mod deferred;
 pub mod enablement;
+mod error;
 pub mod facts;
 pub mod metadata_block;
 pub mod observe;
@@ -12,283 +20,256 @@ pub mod steps;
 pub mod store;
 pub mod transition;
 
-use crate::os::{Durability, Generations, Lock};
 use kiln_node_config::NodeConfig;
 use kiln_node_config::changes::Change;
 use kiln_node_plan::layout::LOCK;
-use kiln_node_plan::{Ask, Generation, Offer, Plan, State, Verdict};
+use kiln_node_plan::{Admission, Generation, Plan, PlanAction, Request, State};
 
-use crate::apply::candidate::Offered;
-use crate::apply::steps::ActError;
-use crate::apply::transition::{NoWay, Pace, Way};
+pub use error::{Error, ServiceError};
+
 use crate::node::Node;
+use crate::os::{self, Durability, Generations, Lock};
 use crate::status::{Changed, Outcome, Status};
+use candidate::Candidate;
+use transition::{Phase, Transition};
 
-/// How many generations stay on the disk. More than anybody goes back by hand, few enough to be looked through.
+/// How many generations stay on disk: more than a person rolls back, and few enough to list.
 pub const KEPT: usize = 5;
 
-/// Who wants a document in force.
+/// Which limits apply to a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// Whoever offers it: its number, its past and its own limits count.
-    Offer,
-    /// A person who insists.
-    Person,
+    /// Generation number, earlier rejections and the limits in the document apply.
+    Automatic,
+    /// None of them: a person used `--force`, or the cluster allowed it.
+    Forced,
 }
 
-/// What became of a document that was taken.
+/// The result of an accepted candidate.
 #[derive(Debug)]
 pub struct Applied {
-    /// How it ended.
     pub outcome: Outcome,
     /// The generation in force.
     pub generation: Option<Generation>,
-    /// What was planned.
     pub plan: Plan,
-    /// What the node remembers now.
     pub state: State,
-    /// Whether there was no document before it.
+    /// Whether the node had no document before.
     pub is_first: bool,
 }
 
-/// What became of a document that was not.
+/// Why a candidate is not in force.
 #[derive(Debug, thiserror::Error)]
-pub enum NotApplied {
-    /// A higher number is in force, or another document with the same.
+pub enum ApplyError {
     #[error(
-        "generation {by} is in force and the document is generation {number}: give it a higher `metadata.generation`, or `--force`"
+        "generation {by} is in force and the document is generation {number}\nhint: raise `metadata.generation`, or use `--force`"
     )]
     Outranked {
         number: u64,
         /// The number in force.
         by: u64,
     },
-    /// It came back before.
-    #[error("generation {number} came back before ({reason}): change the document, or `--force`")]
-    CameBackBefore { number: u64, reason: String },
-    /// There is no way to it.
+    #[error("generation {number} was already rejected ({reason})\nhint: change the document, or use `--force`")]
+    Rejected { number: u64, reason: String },
     #[error(transparent)]
-    NoWay(#[from] NoWay),
-    /// It failed and everything is as it was.
-    #[error("nothing has changed")]
-    Undone(#[source] ActError),
-    /// It was in force, failed, and what was before is in force again.
-    #[error("generation {to} is in force again")]
-    CameBack {
-        /// The number in force.
+    NotPlanned(#[from] Error),
+    /// A step failed and all changes were undone.
+    #[error("the document was not applied; nothing has changed")]
+    Undone(#[source] Error),
+    /// A service failed after the generation was in force; the previous one is in force again.
+    #[error("reverted to generation {to}")]
+    Reverted {
         to: u64,
-        /// What failed.
         #[source]
-        source: ActError,
+        source: Error,
     },
-    /// It failed and there is nothing to go back to.
-    #[error("there is no generation to go back to; offer a better document")]
-    Nowhere(#[source] ActError),
-    /// It failed, and so did the way back.
-    #[error("the way back failed too ({back}); free what is in the way and run `kilnd rollback`")]
+    #[error("a service failed and there is no earlier generation to revert to\nhint: apply a corrected document")]
+    NoPrevious(#[source] Error),
+    #[error("the revert failed too ({revert})\nhint: fix its cause and run `kilnd rollback`")]
     Stuck {
-        /// What failed on the way back.
-        back: String,
-        /// What failed first.
+        revert: String,
         #[source]
-        source: ActError,
+        source: Error,
     },
-    /// The node's own files cannot be read or written. Nothing was changed.
-    #[error(transparent)]
-    Host(#[from] crate::os::Error),
 }
 
-/// What would be done, without doing it.
-pub fn plan(node: &Node, offered: &Offered) -> Result<(Offer, Way), NotApplied> {
-    let state = remembered(node)?;
-    let offer = state.offered(offered.config.metadata.generation, &offered.hash);
-    Ok((offer, Way::to(node, &state, &offered.config, &offered.folder(), Pace::Live)?))
+impl From<os::Error> for ApplyError {
+    fn from(error: os::Error) -> Self {
+        Self::NotPlanned(error.into())
+    }
 }
 
-/// Puts a document in force, or says why not. Where nothing is to be done nothing is written, not even a lock.
-pub fn apply(node: &Node, offered: &Offered, consent: Consent) -> Result<Applied, NotApplied> {
-    let looked = look(node, offered, consent)?;
-    if looked.is_nothing() {
-        return Ok(looked.ends(Outcome::Unchanged));
+/// Plans a transition without executing it.
+pub fn plan(node: &Node, candidate: &Candidate) -> Result<(Admission, Transition), ApplyError> {
+    let state = load_state(node)?;
+    let admission = state.admit(candidate.config.metadata.generation, &candidate.hash);
+    Ok((admission, Transition::to(node, &state, &candidate.config, &candidate.folder(), Phase::Live)?))
+}
+
+/// Applies a candidate. If there is nothing to do, nothing is written, not even a lock file.
+pub fn apply(node: &Node, candidate: &Candidate, consent: Consent) -> Result<Applied, ApplyError> {
+    let assessed = assess(node, candidate, consent)?;
+    if assessed.has_no_work() {
+        return Ok(assessed.into_applied(Outcome::Unchanged));
     }
     let _lock = Lock::take(&node.root, LOCK)?;
-    // Somebody may have been at work meanwhile.
-    let mut looked = look(node, offered, consent)?;
-    if looked.is_nothing() {
-        return Ok(looked.ends(Outcome::Unchanged));
+    // Another process may have changed the node before we held the lock.
+    let mut assessed = assess(node, candidate, consent)?;
+    if assessed.has_no_work() {
+        return Ok(assessed.into_applied(Outcome::Unchanged));
     }
-    match looked.way.plan.verdict() {
-        Verdict::Ask | Verdict::Paused if consent == Consent::Offer => return Ok(looked.ends(Outcome::Asked)),
+    match assessed.transition.plan.action() {
+        PlanAction::Request | PlanAction::Paused if consent == Consent::Automatic => {
+            return Ok(assessed.into_applied(Outcome::Requested));
+        }
         _ => {}
     }
-    let generation = Generation {
-        number: offered.config.metadata.generation,
-        hash: offered.hash.clone(),
-        folder: offered.folder(),
-        source: offered.source.clone(),
-    };
-    put(node, &mut looked, generation)?;
-    if let Err(error) = looked.way.finish(node) {
-        node.journal.warn(format!("not everything that could wait was done: {error}"));
-    }
-    prune(node, &looked.state);
-    Ok(looked.ends(Outcome::Applied))
+    execute(node, &mut assessed, candidate.generation())?;
+    finish(node, &assessed.transition);
+    prune(node, &assessed.state);
+    Ok(assessed.into_applied(Outcome::Applied))
 }
 
-struct Looked {
+struct Assessed {
     state: State,
-    offer: Offer,
-    way: Way,
+    admission: Admission,
+    transition: Transition,
 }
 
-impl Looked {
-    fn is_nothing(&self) -> bool {
-        self.offer == Offer::InForce && self.way.plan.verdict() == Verdict::Nothing
+impl Assessed {
+    fn has_no_work(&self) -> bool {
+        self.admission == Admission::InForce && self.transition.plan.action() == PlanAction::Nothing
     }
 
-    fn ends(self, outcome: Outcome) -> Applied {
+    fn into_applied(self, outcome: Outcome) -> Applied {
         let generation = self.state.in_force().cloned();
-        let is_first = self.way.in_force.is_none();
-        Applied { outcome, generation, plan: self.way.plan, state: self.state, is_first }
+        let is_first = self.transition.in_force.is_none();
+        Applied { outcome, generation, plan: self.transition.plan, state: self.state, is_first }
     }
 }
 
-fn look(node: &Node, offered: &Offered, consent: Consent) -> Result<Looked, NotApplied> {
-    let state = remembered(node)?;
-    let number = offered.config.metadata.generation;
-    let offer = state.offered(number, &offered.hash);
-    match &offer {
-        _ if consent == Consent::Person => {}
-        Offer::Outranked { by } => return Err(NotApplied::Outranked { number, by: *by }),
-        Offer::Refused { reason } => return Err(NotApplied::CameBackBefore { number, reason: reason.clone() }),
-        Offer::InForce | Offer::Take => {}
+fn assess(node: &Node, candidate: &Candidate, consent: Consent) -> Result<Assessed, ApplyError> {
+    let state = load_state(node)?;
+    let number = candidate.config.metadata.generation;
+    let admission = state.admit(number, &candidate.hash);
+    match &admission {
+        _ if consent == Consent::Forced => {}
+        Admission::Outranked { by } => return Err(ApplyError::Outranked { number, by: *by }),
+        Admission::Rejected { reason } => return Err(ApplyError::Rejected { number, reason: reason.clone() }),
+        Admission::InForce | Admission::Accept => {}
     }
-    let way = Way::to(node, &state, &offered.config, &offered.folder(), Pace::Live)?;
-    Ok(Looked { state, offer, way })
+    let transition = Transition::to(node, &state, &candidate.config, &candidate.folder(), Phase::Live)?;
+    Ok(Assessed { state, admission, transition })
 }
 
-/// What the node remembers; says so when it had to be pieced together.
-pub fn remembered(node: &Node) -> Result<State, crate::os::Error> {
+/// Reads the state, with a warning if it had to be recovered.
+pub fn load_state(node: &Node) -> Result<State, os::Error> {
     let loaded = store::load(&node.root)?;
-    if let Some(why) = loaded.recovered {
-        node.journal.warn(why);
+    if let Some(warning) = loaded.recovered {
+        node.log.warn(warning);
     }
     Ok(loaded.state)
 }
 
-/// Writes ahead what is to be in force, then makes it so: whoever is cut off in between goes on at the next start.
-fn put(node: &Node, looked: &mut Looked, generation: Generation) -> Result<(), NotApplied> {
-    let before = looked.state.clone();
-    looked.way.prepare(node, Pace::Live).map_err(NotApplied::Undone)?;
-    if looked.offer != Offer::InForce {
-        looked.state.forgive(&generation.hash);
-        looked.state.tried(generation);
-        store::save(&node.root, &looked.state, Durability::Now)?;
+/// Writes the state ahead, then executes the transition.
+fn execute(node: &Node, assessed: &mut Assessed, generation: Generation) -> Result<(), ApplyError> {
+    let before = assessed.state.clone();
+    assessed.transition.prepare(node, Phase::Live).map_err(ApplyError::Undone)?;
+    if assessed.admission != Admission::InForce {
+        assessed.state.clear_rejection(&generation.hash);
+        assessed.state.start_trial(generation);
+        store::save(&node.root, &assessed.state, Durability::Now)?;
     }
-    match looked.way.go(node, Pace::Live) {
+    match assessed.transition.run(node, Phase::Live) {
         Ok(()) => Ok(()),
-        Err(error) if looked.offer == Offer::InForce => Err(NotApplied::Undone(error)),
-        Err(error) => Err(take_back(node, &before, looked, error)),
+        Err(error) if assessed.admission == Admission::InForce => Err(ApplyError::Undone(error)),
+        Err(error) => Err(revert(node, &before, assessed, error)),
     }
 }
 
-/// What was before is to be in force again.
-fn take_back(node: &Node, before: &State, looked: &Looked, error: ActError) -> NotApplied {
-    let state = &looked.state;
-    let in_service = matches!(error, ActError::Service(_));
+/// Returns to the generation that was in force before a failed transition.
+fn revert(node: &Node, before: &State, assessed: &Assessed, error: Error) -> ApplyError {
+    let state = &assessed.state;
+    let is_service = matches!(error, Error::Service(_));
     let target = match before.in_force() {
         Some(generation) => match store::document(&node.root, &generation.folder) {
             Ok(Some(config)) => Some((generation.clone(), config)),
             Ok(None) => None,
-            Err(back) => return NotApplied::Stuck { back: back.to_string(), source: error },
+            Err(failure) => return ApplyError::Stuck { revert: failure.to_string(), source: error },
         },
         None => None,
     };
     let Some((generation, config)) = target else {
-        if in_service {
-            return NotApplied::Nowhere(error);
+        if is_service {
+            return ApplyError::NoPrevious(error);
         }
-        return match undo(node, looked).and_then(|()| Ok(store::save(&node.root, before, Durability::Now)?)) {
-            Ok(()) => NotApplied::Undone(error),
-            Err(back) => NotApplied::Stuck { back: back.to_string(), source: error },
+        return match undo(node, assessed).and_then(|()| Ok(store::save(&node.root, before, Durability::Now)?)) {
+            Ok(()) => ApplyError::Undone(error),
+            Err(failure) => ApplyError::Stuck { revert: failure.to_string(), source: error },
         };
     };
-    let back = go_to(node, state, &config, &generation.folder);
+    let switched = switch_to(node, state, &config, &generation.folder);
     let mut after = before.clone();
-    if in_service && let Some(trial) = &state.trial {
-        // A document that a service does not start with is not tried again by itself; what was on trial before goes on with it.
+    if is_service && let Some(trial) = &state.trial {
+        // A document with which a service does not start is not applied again automatically. A trial from before it continues.
         let mut failing = State { committed: Some(generation.clone()), trial: Some(trial.clone()), ..before.clone() };
-        failing.failed(&error.to_string());
-        after.refused = failing.refused;
+        failing.fail_trial(&error.to_string());
+        after.rejected = failing.rejected;
     }
-    match back.and_then(|_| Ok(store::save(&node.root, &after, Durability::Now)?)) {
-        Ok(()) if in_service => NotApplied::CameBack { to: generation.number, source: error },
-        Ok(()) => NotApplied::Undone(error),
-        Err(back) => NotApplied::Stuck { back: back.to_string(), source: error },
-    }
-}
-
-/// What keeps a node from getting somewhere.
-#[derive(Debug, thiserror::Error)]
-pub enum NotThere {
-    /// There is no way.
-    #[error(transparent)]
-    NoWay(#[from] NoWay),
-    /// A step failed.
-    #[error(transparent)]
-    Act(#[from] ActError),
-}
-
-impl From<crate::os::Error> for NotThere {
-    fn from(error: crate::os::Error) -> Self {
-        Self::Act(error.into())
+    match switched.and_then(|_| Ok(store::save(&node.root, &after, Durability::Now)?)) {
+        Ok(()) if is_service => ApplyError::Reverted { to: generation.number, source: error },
+        Ok(()) => ApplyError::Undone(error),
+        Err(failure) => ApplyError::Stuck { revert: failure.to_string(), source: error },
     }
 }
 
-/// Goes to a document whose folder is there, whatever it costs. A service that does not come up is said; the files are right then. Says
-/// what is left to the cluster.
-pub fn go_to(node: &Node, state: &State, config: &NodeConfig, folder: &str) -> Result<Vec<Ask>, NotThere> {
-    let way = Way::to(node, state, config, folder, Pace::Live)?;
-    way.prepare(node, Pace::Live)?;
-    for down in way.go_back(node)? {
-        node.journal.warn(down.to_string());
+/// Switches to a document whose folder exists, whatever its effect. A service that does not start is only reported, because the files are
+/// right then. Returns the requests to the cluster.
+pub fn switch_to(node: &Node, state: &State, config: &NodeConfig, folder: &str) -> Result<Vec<Request>, Error> {
+    let transition = Transition::to(node, state, config, folder, Phase::Live)?;
+    transition.prepare(node, Phase::Live)?;
+    for failed in transition.run_revert(node)? {
+        node.log.warn(failed.to_string());
     }
-    if let Err(error) = way.finish(node) {
-        node.journal.warn(format!("not everything that could wait was done: {error}"));
-    }
-    Ok(way.plan.asks)
+    finish(node, &transition);
+    Ok(transition.plan.requests)
 }
 
-/// Puts back what a first generation changed outside its folder, and takes its folder away.
-fn undo(node: &Node, looked: &Looked) -> Result<(), NotThere> {
-    let way = Way::to_nothing(node, &looked.state, &looked.way.desired)?;
-    way.go(node, Pace::Live)?;
-    for path in &looked.way.new_texts {
-        if node.root.read_if_there(path)?.is_some_and(|bytes| bytes.is_empty()) {
+fn finish(node: &Node, transition: &Transition) {
+    if let Err(error) = transition.finish(node) {
+        node.log.warn(format!("a deferred step failed: {error}"));
+    }
+}
+
+/// Restores what a first generation changed outside its folder and removes the folder.
+fn undo(node: &Node, assessed: &Assessed) -> Result<(), Error> {
+    let transition = Transition::to_nothing(node, &assessed.state, &assessed.transition.desired)?;
+    transition.run(node, Phase::Live)?;
+    for path in &assessed.transition.new_texts {
+        if node.root.read_if_exists(path)?.is_some_and(|bytes| bytes.is_empty()) {
             node.root.remove(path, Durability::Now)?;
         }
     }
-    node.root.remove_tree(&Generations::folder(&looked.way.folder))?;
+    node.root.remove_tree(&Generations::folder(&assessed.transition.folder))?;
     Ok(())
 }
 
-/// Takes old generations away. What cannot be taken away is in nobody's way.
+/// Removes old generations. A failure is harmless and only logged.
 pub fn prune(node: &Node, state: &State) {
     let spared: Vec<&str> =
         state.in_force().into_iter().chain(&state.committed).map(|generation| generation.folder.as_str()).collect();
-    match Generations::of(&node.root).prune(KEPT, &spared) {
-        Ok(gone) if gone.is_empty() => {}
-        Ok(gone) => node.journal.say(&format!("removed old generations: {}", gone.join(", "))),
-        Err(error) => node.journal.warn(format!("old generations stay: {error}")),
+    match Generations::new(&node.root).prune(KEPT, &spared) {
+        Ok(removed) if removed.is_empty() => {}
+        Ok(removed) => node.log.info(&format!("removed old generations: {}", removed.join(", "))),
+        Err(error) => node.log.warn(format!("cannot remove old generations: {error}")),
     }
 }
 
 impl Applied {
-    /// The status of this command.
+    /// The status of a command with this result.
     pub fn status(&self, command: &str) -> Status {
-        let mut status = Status::of(command, self.outcome, &self.state);
+        let mut status = Status::new(command, self.outcome, &self.state);
         status.pending = self.pending();
-        // To a node that was nothing before everything is new; and what is only asked for is not changed.
+        // For a first document every field is new, and a requested change has not happened yet.
         if !self.is_first {
             status.effect = Some(self.plan.effect);
         }
@@ -299,13 +280,13 @@ impl Applied {
         status
     }
 
-    /// What somebody else must do.
+    /// The requests, as text.
     pub fn pending(&self) -> Vec<String> {
-        self.plan.asks.iter().map(ToString::to_string).collect()
+        self.plan.requests.iter().map(ToString::to_string).collect()
     }
 
-    /// Whether the cluster must do something that the node may not.
+    /// Whether there is a request that the node may not fulfil itself.
     pub fn needs_cluster(&self) -> bool {
-        self.plan.asks.iter().any(|ask| !matches!(ask, Ask::Labels { by_node: true, .. }))
+        self.plan.requests.iter().any(|request| !matches!(request, Request::Labels { by_node: true, .. }))
     }
 }

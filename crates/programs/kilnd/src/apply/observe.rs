@@ -1,46 +1,46 @@
-//! What is on the machine, as far as a plan asks.
+//! Observes the machine, as far as a plan needs it.
 
 use std::collections::BTreeMap;
 
-use crate::os::{Found, Kind, Owners, Root};
-use kiln_node_plan::{Artifact, Desired, Late, Manifest, Observed, Owner, Questions, Seen};
+use crate::os::{Owners, Root};
+use kiln_node_plan::{Deferred, Desired, DesiredFile, FileState, Manifest, Observed, Owner, ToObserve};
 
 use crate::apply::{deferred, enablement, metadata_block};
 
-/// Answers what a plan to a desired state asks. `manifest` is what the generation before remembers.
+/// Observes what a plan for `desired` needs. `manifest` is the one of the previous generation.
 pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Result<Observed, crate::os::Error> {
-    let questions = Questions::of(desired, manifest.as_ref());
-    let owners = Owners::of(root);
+    let needed = ToObserve::new(desired, manifest.as_ref());
+    let owners = Owners::new(root);
     let mut observed = Observed { host_name: root.host_name()?, manifest, ..Observed::default() };
-    let wanted: BTreeMap<String, &Artifact> = desired
+    let wanted: BTreeMap<String, &DesiredFile> = desired
         .files
         .iter()
         .map(|file| (kiln_node_plan::layout::current(&file.path), file))
         .chain(desired.outside().map(|file| (file.path.clone(), file)))
         .collect();
-    for path in &questions.files {
-        let seen = seen(root, &owners, path, wanted.get(path).copied())?;
-        observed.files.insert(path.clone(), seen);
+    for path in &needed.files {
+        let state = file_state(root, &owners, path, wanted.get(path).copied())?;
+        observed.files.insert(path.clone(), state);
     }
-    for path in &questions.texts {
-        if let Some(bytes) = root.read_if_there(path)? {
+    for path in &needed.texts {
+        if let Some(bytes) = root.read_if_exists(path)? {
             observed.texts.insert(path.clone(), String::from_utf8_lossy(&bytes).into_owned());
         }
     }
-    for path in &questions.settings {
+    for path in &needed.settings {
         if let Some(value) = root.kernel_setting(path)? {
             observed.settings.insert(path.clone(), value);
         }
     }
-    for unit in &questions.enabled {
+    for unit in &needed.enabled {
         observed.enabled.insert(unit.clone(), enablement::is_enabled(root, unit)?);
     }
-    for name in &questions.accounts {
+    for name in &needed.accounts {
         if let Some(account) = root.account(name)? {
             observed.accounts.insert(name.clone(), account);
         }
     }
-    if questions.metadata {
+    if needed.metadata {
         observed.blocks_metadata = metadata_block::is_blocked(root)?;
     }
     if root.is_host() {
@@ -49,25 +49,25 @@ pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Re
         observed.root_grown = deferred::is_root_grown(&mountinfo);
         observed.mounts = mounts(&mountinfo);
     } else {
-        pretend(desired, &mut observed);
+        assume_applied(desired, &mut observed);
     }
-    // A folder has no kernel, unless somebody says what it runs with.
+    // Below `--root` the file usually does not exist.
     observed.command_line = Some(text(root, "/proc/cmdline")?).filter(|line| !line.is_empty());
     Ok(observed)
 }
 
-/// A folder has no kernel, no disks and no services: what only those have is taken as done. The files that say it at the next start are
-/// in the folder.
-fn pretend(desired: &Desired, observed: &mut Observed) {
+/// Below `--root` there is no kernel and there are no disks: what only they have counts as done. The files that take effect at the next
+/// boot are written all the same.
+fn assume_applied(desired: &Desired, observed: &mut Observed) {
     for setting in &desired.kernel {
         observed.settings.entry(setting.path.clone()).or_insert_with(|| setting.value.clone());
     }
-    for late in &desired.late {
-        match late {
-            Late::Swap { path, mib } => {
+    for deferred in &desired.deferred {
+        match deferred {
+            Deferred::Swap { path, mib } => {
                 observed.swap.insert(path.clone(), *mib);
             }
-            Late::Mount(mount) => {
+            Deferred::Mount(mount) => {
                 observed.mounts.insert(mount.path.clone());
             }
             _ => {}
@@ -77,32 +77,27 @@ fn pretend(desired: &Desired, observed: &mut Observed) {
     observed.blocks_metadata = desired.block_metadata;
 }
 
-fn seen(root: &Root, owners: &Owners<'_>, path: &str, wanted: Option<&Artifact>) -> Result<Seen, crate::os::Error> {
-    Ok(match root.look(path)? {
-        Found::File { sha256, mode, uid, gid } => {
-            // An owner has as many names as files give it; the one that is asked for is the one to compare with.
-            let same = wanted.filter(|file| {
-                let ids = owners.ids(path, &file.owner.user, &file.owner.group);
-                ids.is_ok_and(|ids| (ids.uid, ids.gid) == (uid, gid))
-            });
-            let owner = same.map_or_else(|| Owner { user: number(uid), group: number(gid) }, |file| file.owner.clone());
-            Seen::File { sha256, mode, owner }
-        }
-        Found::Link { target } => Seen::Link { target },
-        Found::Other(Kind::File | Kind::Folder | Kind::Link | Kind::Other) => Seen::Other,
-        Found::Absent => Seen::Absent,
-    })
-}
-
-fn number(id: u32) -> String {
-    if id == 0 { "root".to_owned() } else { id.to_string() }
+/// The state of a path. An owner may have several names, so the desired one is used if it stands for the same numbers.
+fn file_state(
+    root: &Root,
+    owners: &Owners<'_>,
+    path: &str,
+    wanted: Option<&DesiredFile>,
+) -> Result<FileState, crate::os::Error> {
+    let mut state = root.file_state(path)?;
+    if let (FileState::File { owner, .. }, Some(wanted)) = (&mut state, wanted)
+        && owners.ids(path, &wanted.owner).is_ok_and(|ids| Owner::from_ids(ids.uid, ids.gid) == *owner)
+    {
+        owner.clone_from(&wanted.owner);
+    }
+    Ok(state)
 }
 
 fn text(root: &Root, path: &str) -> Result<String, crate::os::Error> {
-    Ok(String::from_utf8_lossy(&root.read_if_there(path)?.unwrap_or_default()).into_owned())
+    Ok(String::from_utf8_lossy(&root.read_if_exists(path)?.unwrap_or_default()).into_owned())
 }
 
-/// Swap files and their sizes in MiB. The kernel keeps the first page of a file for itself, so sizes are rounded up.
+/// Swap files and their sizes in MiB, rounded up because the kernel does not count the first page.
 fn swap(swaps: &str) -> BTreeMap<String, u64> {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -121,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn swap_and_mounts_are_read_as_the_kernel_writes_them() {
+    fn swaps_and_mountinfo_are_parsed() {
         let swaps = "Filename\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/swap.img file 1048572 0 -2\n";
         assert_eq!(swap(swaps), BTreeMap::from([("/swap.img".to_owned(), 1024)]));
         let lines = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 8:2 / /mnt\\040x rw - ext4 /dev/sdb1 rw\n";

@@ -1,38 +1,16 @@
-//! Doing what a plan says, one step after the other.
+//! Executes the steps of a transition.
 
-use crate::os::{Durability, Generations, Placed, Root};
 use kiln_node_plan::layout::{self, KUBELET_UNIT};
-use kiln_node_plan::{Artifact, Before, Step};
+use kiln_node_plan::{DesiredFile, FileState, Owner, Step};
 
-use crate::apply::deferred::{self, LateError};
-use crate::apply::enablement;
-use crate::apply::metadata_block;
-use crate::apply::services::{self, ServiceError};
-use crate::apply::transition::{Pace, Way};
+use crate::apply::transition::{Phase, Transition};
+use crate::apply::{Error, ServiceError, deferred, enablement, metadata_block, services};
 use crate::node::Node;
+use crate::os::{self, Durability, Generations, Root};
 
-/// A step that did not succeed.
-#[derive(Debug, thiserror::Error)]
-pub enum ActError {
-    /// The machine says no.
-    #[error(transparent)]
-    Host(#[from] crate::os::Error),
-    /// The kernel has no such setting.
-    #[error("the kernel has no setting `{0}`; a module that brings it goes into `spec.os.kernelModules`")]
-    NoSetting(String),
-    /// What stood there before kiln is lost.
-    #[error("what stood at `{0}` before kiln is not in `{copy}` any more", copy = layout::before(.0))]
-    Lost(String),
-    /// A service does not run.
-    #[error(transparent)]
-    Service(#[from] ServiceError),
-    /// A disk or a swap file.
-    #[error(transparent)]
-    Late(#[from] LateError),
-}
-
-impl Pace {
-    /// When what is written is to be on the disk.
+impl Phase {
+    /// Whether writes have to be on disk before the next step. A first boot does not wait for the disk: if power fails, the next boot is
+    /// a first boot again.
     pub fn durability(self) -> Durability {
         match self {
             Self::FirstBoot => Durability::Later,
@@ -41,109 +19,108 @@ impl Pace {
     }
 }
 
-impl Way {
-    /// What is done before anything changes for anybody: copies are kept, and the generation's folder is written.
-    pub fn prepare(&self, node: &Node, pace: Pace) -> Result<(), ActError> {
+impl Transition {
+    /// Writes backups and the new generation's folder. Nothing that is in use changes.
+    pub fn prepare(&self, node: &Node, phase: Phase) -> Result<(), Error> {
         for step in self.plan.steps.iter().filter(|step| is_preparation(step)) {
-            node.journal.step(&step.to_string(), || self.step(node, step, pace))?;
+            node.log.step(&step.to_string(), || self.step(node, step, phase))?;
         }
         Ok(())
     }
 
-    /// Everything after that, up to what waits for the kubelet.
-    pub fn go(&self, node: &Node, pace: Pace) -> Result<(), ActError> {
-        self.walk(node, pace, Err)
+    /// Executes the remaining steps, except the deferred ones.
+    pub fn run(&self, node: &Node, phase: Phase) -> Result<(), Error> {
+        self.run_steps(node, phase, Err)
     }
 
-    /// The same on the way back: a service that does not come up is no reason to leave files half way. Says which did not.
-    pub fn go_back(&self, node: &Node) -> Result<Vec<ServiceError>, ActError> {
-        let mut down = Vec::new();
-        self.walk(node, Pace::Live, |error| match error {
-            ActError::Service(service) => {
-                down.push(service);
+    /// Executes the remaining steps of a revert. A service that does not start must not leave files half restored, so the remaining steps
+    /// are executed anyway. Returns the services that failed.
+    pub fn run_revert(&self, node: &Node) -> Result<Vec<ServiceError>, Error> {
+        let mut failed = Vec::new();
+        self.run_steps(node, Phase::Live, |error| match error {
+            Error::Service(service) => {
+                failed.push(service);
                 Ok(())
             }
             error => Err(error),
         })?;
-        Ok(down)
+        Ok(failed)
     }
 
-    fn walk(
+    fn run_steps(
         &self,
         node: &Node,
-        pace: Pace,
-        mut on_error: impl FnMut(ActError) -> Result<(), ActError>,
-    ) -> Result<(), ActError> {
-        let todo: Vec<&Step> =
-            self.plan.steps.iter().filter(|step| !is_preparation(step) && self.belongs(step, pace)).collect();
-        let mut rest = todo.as_slice();
+        phase: Phase,
+        mut on_error: impl FnMut(Error) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let steps: Vec<&Step> =
+            self.plan.steps.iter().filter(|step| !is_preparation(step) && self.belongs_to(step, phase)).collect();
+        let mut rest = steps.as_slice();
         while let Some(first) = rest.first() {
-            // Neighbouring files are prepared together, so that a full disk is found before the first of them changes.
-            let files: Vec<&Artifact> = rest.iter().map_while(|step| file_of(step)).collect();
+            // Adjacent files are written as a set, so that a full disk is noticed before the first of them changes.
+            let files: Vec<&DesiredFile> = rest.iter().map_while(|step| file_of(step)).collect();
             if files.is_empty() {
-                node.journal.step(&first.to_string(), || self.step(node, first, pace)).or_else(&mut on_error)?;
+                node.log.step(&first.to_string(), || self.step(node, first, phase)).or_else(&mut on_error)?;
                 rest = &rest[1..];
             } else {
                 let name = if files.len() == 1 { first.to_string() } else { format!("write {} files", files.len()) };
-                let placed: Vec<Placed<'_>> = files.iter().map(|file| Placed::from(*file)).collect();
-                node.journal.step(&name, || node.root.write_all(&placed, pace.durability()))?;
+                node.log.step(&name, || node.root.write_all(&files, phase.durability()))?;
                 rest = &rest[files.len()..];
             }
         }
         Ok(())
     }
 
-    /// What waited for the kubelet. Each part is tried: a disk that cannot be mounted is no reason not to grow another.
-    pub fn finish(&self, node: &Node) -> Result<(), ActError> {
-        let mut failed = Ok(());
-        for step in &self.plan.late {
-            let done = node.journal.step(&step.to_string(), || self.step(node, step, Pace::Live));
-            failed = failed.and(done);
+    /// Executes the deferred steps. All of them are tried; the first error is returned.
+    pub fn finish(&self, node: &Node) -> Result<(), Error> {
+        let mut result = Ok(());
+        for step in &self.plan.deferred {
+            let done = node.log.step(&step.to_string(), || self.step(node, step, Phase::Live));
+            result = result.and(done);
         }
-        failed
+        result
     }
 
-    /// Whether a step is taken at this pace. At a start the service manager is left alone: files that it reads, and what needs it, wait
-    /// for `watch`.
-    fn belongs(&self, step: &Step, pace: Pace) -> bool {
+    /// Whether a step is executed in this phase. During a boot kilnd leaves systemd alone: unit files, and steps that need systemd, wait for
+    /// `kilnd watch`.
+    fn belongs_to(&self, step: &Step, phase: Phase) -> bool {
         let is_unit = |path: &String| self.units.contains(path);
         match step {
-            Step::Put(file) => pace == Pace::Live || !is_unit(&file.path),
-            Step::DaemonReload | Step::Enable { .. } | Step::Stop { .. } | Step::Start { .. } => pace == Pace::Live,
-            // The kubelet is ordered after us.
-            Step::Restart { unit } | Step::Reload { unit } => pace == Pace::Live || unit != KUBELET_UNIT,
+            Step::WriteFile(file) => phase == Phase::Live || !is_unit(&file.path),
+            Step::DaemonReload | Step::Enable { .. } | Step::Stop { .. } | Step::Start { .. } => phase == Phase::Live,
+            // The kubelet is ordered after kiln-config.service and starts anyway.
+            Step::Restart { unit } | Step::Reload { unit } => phase == Phase::Live || unit != KUBELET_UNIT,
             _ => true,
         }
     }
 
-    fn step(&self, node: &Node, step: &Step, pace: Pace) -> Result<(), ActError> {
-        let (root, durability) = (&node.root, pace.durability());
+    fn step(&self, node: &Node, step: &Step, phase: Phase) -> Result<(), Error> {
+        let (root, durability) = (&node.root, phase.durability());
         match step {
-            Step::Keep { path } => keep(root, path, durability)?,
+            Step::BackUp { path } => back_up(root, path, durability)?,
             Step::WriteGeneration => {
-                Generations::of(root).write(&self.folder, &self.plan.folder(&self.desired), durability)?;
+                Generations::new(root).write(&self.folder, &self.plan.folder(&self.desired), durability)?;
             }
-            Step::Put(file) => root.write_all(&[Placed::from(file)], durability)?,
-            Step::PutBack { path, before } => put_back(root, path, before, durability)?,
-            Step::Edit { path, text } => edit(root, path, text, durability)?,
-            Step::Set(setting) => match root.set_kernel(&setting.path, &setting.value) {
+            Step::WriteFile(file) => root.write_all(&[file], durability)?,
+            Step::RestoreFile { path, before } => restore(root, path, before, durability)?,
+            Step::EditFile { path, text } => edit(root, path, text, durability)?,
+            Step::SetKernel(setting) => match root.set_kernel(&setting.path, &setting.value) {
                 Err(error) if error.is_not_found() && setting.optional => {
-                    node.journal.warn(format!("the kernel has no setting `{}` yet", setting.path));
+                    node.log.warn(format!("the kernel has no setting `{}` yet", setting.path));
                 }
-                Err(error) if error.is_not_found() => return Err(ActError::NoSetting(setting.path.clone())),
+                Err(error) if error.is_not_found() => return Err(Error::NoSetting(setting.path.clone())),
                 done => done?,
             },
             Step::BlockMetadata { block } => metadata_block::set_blocked(root, *block)?,
-            Step::HostName { name } => {
-                let line = format!("{name}\n");
-                root.write_all(&[Placed::new("/etc/hostname", line.as_bytes(), 0o644)], durability)?;
+            Step::SetHostName { name } => {
+                root.write_all(&[DesiredFile::plain("/etc/hostname", format!("{name}\n"))], durability)?;
                 root.set_host_name(name)?;
             }
-            Step::Account(account) => root.set_account(account, durability)?,
-            Step::Retire { name } => root.retire(name, durability)?,
-            Step::Flip => Generations::of(root).flip(&self.folder, durability)?,
-            Step::Enable { unit, enabled } => enablement::set(root, unit, *enabled, durability)?,
-            Step::Discard { path } => {
+            Step::SetAccount(account) => root.set_account(account, durability)?,
+            Step::RetireAccount { name } => root.retire(name, durability)?,
+            Step::SwitchGeneration => Generations::new(root).switch_to(&self.folder, durability)?,
+            Step::Enable { unit, enabled } => enablement::set_enabled(root, unit, *enabled, durability)?,
+            Step::DeleteFile { path } => {
                 root.remove(path, durability)?;
             }
             Step::DaemonReload
@@ -151,54 +128,53 @@ impl Way {
             | Step::Start { .. }
             | Step::Reload { .. }
             | Step::Restart { .. } => {
-                services::act(node, step, pace)?;
+                services::run(node, step, phase).map_err(Error::Service)?;
             }
             Step::GrowRoot if root.is_host() => deferred::grow_root()?,
             Step::GrowRoot => {}
             Step::Swap { path, mib } => deferred::swap(node, path, *mib)?,
             Step::Mount(mount) => deferred::mount(node, mount)?,
-            // The cluster restarts machines, after their pods have left.
-            Step::Reboot => node.journal.say("the machine restarts when the cluster says so"),
+            // The cluster drains the node first.
+            Step::Reboot => node.log.info("the machine reboots when the cluster allows it"),
         }
         Ok(())
     }
 }
 
-fn file_of(step: &Step) -> Option<&Artifact> {
-    if let Step::Put(file) = step { Some(file) } else { None }
+fn file_of(step: &Step) -> Option<&DesiredFile> {
+    if let Step::WriteFile(file) = step { Some(file) } else { None }
 }
 
 fn is_preparation(step: &Step) -> bool {
-    matches!(step, Step::Keep { .. } | Step::WriteGeneration)
+    matches!(step, Step::BackUp { .. } | Step::WriteGeneration)
 }
 
-fn keep(root: &Root, path: &str, durability: Durability) -> Result<(), crate::os::Error> {
+fn back_up(root: &Root, path: &str, durability: Durability) -> Result<(), os::Error> {
     let bytes = root.read(path)?;
-    // Only the superuser looks at it, whoever could look at the file.
-    root.write_all(&[Placed::new(&layout::before(path), &bytes, 0o600)], durability)
+    // Only root may read the copy, whatever the mode of the original.
+    root.write_all(&[DesiredFile::new(layout::before(path), bytes, 0o600)], durability)
 }
 
-fn put_back(root: &Root, path: &str, before: &Before, durability: Durability) -> Result<(), ActError> {
+fn restore(root: &Root, path: &str, before: &FileState, durability: Durability) -> Result<(), Error> {
     match before {
-        Before::Absent => {
+        FileState::Absent | FileState::Other => {
             root.remove(path, durability)?;
         }
-        Before::Link { target } => root.flip(path, target, durability)?,
-        Before::File { mode, owner, .. } => {
-            let bytes = root.read_if_there(&layout::before(path))?.ok_or_else(|| ActError::Lost(path.to_owned()))?;
-            let file = Placed { user: &owner.user, group: &owner.group, ..Placed::new(path, &bytes, *mode) };
-            root.write_all(&[file], durability)?;
+        FileState::Link { target } => root.replace_link(path, target, durability)?,
+        FileState::File { mode, owner, .. } => {
+            let bytes = root.read_if_exists(&layout::before(path))?;
+            let bytes = bytes.ok_or_else(|| Error::BackupMissing(path.to_owned()))?;
+            root.write_all(&[DesiredFile::new(path, bytes, *mode).owned_by(owner.clone())], durability)?;
         }
     }
     Ok(())
 }
 
-/// Writes a file that belongs to somebody else; owner and permissions stay as they are.
-fn edit(root: &Root, path: &str, text: &str, durability: Durability) -> Result<(), crate::os::Error> {
-    let (mode, user, group) = match root.look(path)? {
-        crate::os::Found::File { mode, uid, gid, .. } => (mode, uid.to_string(), gid.to_string()),
-        _ => (0o644, "root".to_owned(), "root".to_owned()),
+/// Rewrites a file of another program; owner and permissions stay.
+fn edit(root: &Root, path: &str, text: &str, durability: Durability) -> Result<(), os::Error> {
+    let (mode, owner) = match root.file_state(path)? {
+        FileState::File { mode, owner, .. } => (mode, owner),
+        _ => (0o644, Owner::root()),
     };
-    let file = Placed { user: &user, group: &group, ..Placed::new(path, text.as_bytes(), mode) };
-    root.write_all(&[file], durability)
+    root.write_all(&[DesiredFile::new(path, text, mode).owned_by(owner)], durability)
 }

@@ -1,27 +1,27 @@
-//! What outlives a restart: which generation holds, and the machine that the disk belongs to.
+//! What survives a reboot: the state, and the id of the machine that owns the disk.
 
-use crate::os::{Durability, Generations, Placed, Root};
+use crate::os::{Durability, Generations, Root};
 use crate::sources::VmId;
 use kiln_node_config::NodeConfig;
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::{CURRENT, DOCUMENT, ETC, STATE, VM_ID};
 use kiln_node_plan::{Generation, State};
 
-/// Only root reads these: they say where a document came from.
+/// Only root may read the state: it names the sources of documents.
 const MODE: u32 = 0o600;
 
-/// What the disk remembers, and whether it had to be pieced together.
+/// The state, and whether it had to be recovered.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What the node remembers.
     pub state: State,
-    /// Why it is not what was written, where it is not.
+    /// Why the state file was not used.
     pub recovered: Option<String>,
 }
 
-/// Reads what the node remembers. A file that cannot be read is no reason to leave a node down while its generation is there: the link
-/// still says which one holds, and that one is taken for good.
+/// Reads the state. An unreadable file does not keep a node down while its generation exists: the link still names the generation in force,
+/// which then counts as committed.
 pub fn load(root: &Root) -> Result<Loaded, crate::os::Error> {
-    let Some(bytes) = root.read_if_there(STATE)? else {
+    let Some(bytes) = root.read_if_exists(STATE)? else {
         return Ok(Loaded { state: State::default(), recovered: None });
     };
     let error = match serde_json::from_slice(&bytes) {
@@ -29,7 +29,7 @@ pub fn load(root: &Root) -> Result<Loaded, crate::os::Error> {
         Err(error) => error,
     };
     let mut state = State::default();
-    if let Some(folder) = Generations::of(root).current()?
+    if let Some(folder) = Generations::new(root).current()?
         && let Some(config) = document(root, &folder)?
     {
         state.committed = Some(Generation {
@@ -39,51 +39,53 @@ pub fn load(root: &Root) -> Result<Loaded, crate::os::Error> {
             source: "recovered".to_owned(),
         });
     }
-    let recovered = Some(format!("`{STATE}` cannot be read ({error}); what `{CURRENT}` names is taken for good"));
+    let recovered = Some(format!(
+        "cannot parse `{STATE}` ({error}); the generation that `{CURRENT}` points at counts as committed"
+    ));
     Ok(Loaded { state, recovered })
 }
 
-/// Writes what the node remembers.
+/// Writes the state.
 pub fn save(root: &Root, state: &State, durability: Durability) -> Result<(), crate::os::Error> {
-    root.write_all(&[Placed::new(STATE, &bytes(state), MODE)], durability)
+    root.write_all(&[DesiredFile::new(STATE, &bytes(state), MODE)], durability)
 }
 
-/// Makes everything durable that a first boot wrote, and then says whose disk this is: what is cut off before that is a first boot again.
-pub fn settle(root: &Root, id: Option<&VmId>) -> Result<(), crate::os::Error> {
+/// Syncs everything that a first boot wrote, then records the machine's id. A boot that is interrupted before is a first boot again.
+pub fn record_owner(root: &Root, id: Option<&VmId>) -> Result<(), crate::os::Error> {
     root.sync(&[ETC, STATE])?;
     match id {
         Some(id) => {
             let line = format!("{id}\n");
-            root.write_all(&[Placed::new(VM_ID, line.as_bytes(), 0o644)], Durability::Now)
+            root.write_all(&[DesiredFile::new(VM_ID, line, 0o644)], Durability::Now)
         }
         None => Ok(()),
     }
 }
 
-/// The document of a generation; none where its folder is gone or holds another thing.
+/// The document of a generation; none if it is missing or invalid.
 pub fn document(root: &Root, folder: &str) -> Result<Option<NodeConfig>, crate::os::Error> {
     Ok(text(root, folder)?.and_then(|bytes| NodeConfig::parse(&bytes).ok()))
 }
 
-/// The same, with a document at hand that it may well be: the same text is not read again.
+/// The same as [`document`], without parsing it again if its text is that of `likely`.
 pub fn document_or(
     root: &Root,
     folder: &str,
     likely: &NodeConfig,
-    its_text: Option<&str>,
+    likely_text: Option<&str>,
 ) -> Result<Option<NodeConfig>, crate::os::Error> {
     Ok(match text(root, folder)? {
-        Some(bytes) if its_text.is_some_and(|text| text.as_bytes() == bytes) => Some(likely.clone()),
+        Some(bytes) if likely_text.is_some_and(|text| text.as_bytes() == bytes) => Some(likely.clone()),
         bytes => bytes.and_then(|bytes| NodeConfig::parse(&bytes).ok()),
     })
 }
 
 fn text(root: &Root, folder: &str) -> Result<Option<Vec<u8>>, crate::os::Error> {
-    root.read_if_there(&format!("{}/{DOCUMENT}", Generations::folder(folder)))
+    root.read_if_exists(&format!("{}/{DOCUMENT}", Generations::folder(folder)))
 }
 
 fn bytes(state: &State) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(state).expect("a state has text for names");
+    let mut text = serde_json::to_vec_pretty(state).expect("state has string keys");
     text.push(b'\n');
     text
 }

@@ -1,231 +1,218 @@
-//! What a start of the machine needs: at the first one the document is found and put in force; at later ones what was in force is, at
-//! once and without a network.
+//! `kilnd boot`: at a first boot it finds the document and applies it; at later boots it puts the committed generation in force at once,
+//! without a network.
+//!
+//! The gate is the file `/run/kiln/ready`. The units of kubelet and containerd have `ConditionPathExists=` on it, so they do not start on
+//! a node whose configuration is missing, incomplete or another machine's. The file is in `/run` and therefore gone after every reboot: each
+//! boot has to open the gate again. A restart of `kiln-config.service` does not close it.
+//!
+//! [`kind`] is what `kilnd identity` decided about this boot, [`early_network`] lets a first boot reach the metadata service before the
+//! image's network is up, and [`platform`] fills in the host name and the first account if the document leaves them to the platform.
 
 pub mod early_network;
 pub mod kind;
 pub mod platform;
 
-use crate::os::{Durability, Generations, Lock, Placed, notify, priority};
-use crate::sources::{Found, NotFound, Rules, VmId};
 use kiln_node_config::spec::CredentialKind;
 use kiln_node_plan::layout::{CUSTOM_DATA, LOCK, READY, VM_ID};
-use kiln_node_plan::{Generation, Return, SecretBytes, State, Step};
+use kiln_node_plan::{DesiredFile, Generation, Revert, SecretBytes, State, Step};
 
-use crate::apply::candidate::{NotTaken, Offered};
-use crate::apply::steps::ActError;
-use crate::apply::transition::{NoWay, Pace, Way};
-use crate::apply::{NotThere, prune, remembered};
-use crate::apply::{services, store};
-use crate::boot::early_network::Early;
-use crate::boot::kind::BootKind;
-use crate::boot::platform::Platform;
+use crate::apply::candidate::{Candidate, CandidateError};
+use crate::apply::transition::{Phase, Transition};
+use crate::apply::{self, load_state, prune, services, store};
 use crate::node::Node;
+use crate::os::{self, Durability, Generations, Lock, notify, priority};
+use crate::sources::{self, FoundDocument, NoDocument, Rules, VmId};
 use crate::status::{Outcome, Status};
+use early_network::EarlyNetwork;
+use kind::BootKind;
+use platform::Platform;
 
-/// What keeps a machine from becoming a node. The gate stays shut.
+/// Why a machine did not become a node. The gate stays closed.
 #[derive(Debug, thiserror::Error)]
-pub enum NotBooted {
-    /// Nobody has a document.
+pub enum BootError {
     #[error(transparent)]
-    NotFound(#[from] NotFound),
-    /// The document is not taken.
-    #[error("the document from {source_name} is not taken")]
-    NotTaken {
-        /// Where it was.
+    NoDocument(#[from] NoDocument),
+    #[error("the document from {source_name} was rejected")]
+    Rejected {
         source_name: String,
         #[source]
-        source: NotTaken,
+        source: CandidateError,
     },
-    /// There is no way to it.
     #[error(transparent)]
-    NoWay(#[from] NoWay),
-    /// A step failed.
-    #[error(transparent)]
-    Act(#[from] ActError),
-    /// The disk belongs to another machine, and nobody reset it.
+    Apply(#[from] apply::Error),
     #[error(
-        "the disk belongs to the machine {recorded} and this is {machine}; `kilnd identity` makes a clone a machine of its own and must run first"
+        "this disk was cloned from machine {recorded}, and its identity was not reset on this machine ({machine})\nhint: run `kilnd identity`, or enable `kiln-identity.service`"
     )]
-    Clone {
-        /// The recorded id.
-        recorded: String,
-        /// This machine's.
-        machine: String,
-    },
-    /// Nobody can say whether this is a clone.
-    #[error("the disk belongs to a machine, and whether this is it cannot be told")]
-    Unknown(#[source] crate::sources::Error),
-    /// The node's own files cannot be read or written.
-    #[error(transparent)]
-    Host(#[from] crate::os::Error),
+    Clone { recorded: String, machine: String },
+    #[error("cannot determine whether this disk was cloned: the VM id is unreadable")]
+    Unknown(#[source] sources::Error),
 }
 
-impl From<NotThere> for NotBooted {
-    fn from(error: NotThere) -> Self {
-        match error {
-            NotThere::NoWay(error) => Self::NoWay(error),
-            NotThere::Act(error) => Self::Act(error),
-        }
+impl From<os::Error> for BootError {
+    fn from(error: os::Error) -> Self {
+        Self::Apply(error.into())
     }
 }
 
-/// Starts a machine as a node.
-pub fn boot(node: &Node) -> Result<Status, NotBooted> {
+/// Boots the machine as a node.
+pub fn boot(node: &Node) -> Result<Status, BootError> {
     let _lock = Lock::wait(&node.root, LOCK)?;
     let (kind, id) = kind(node)?;
-    let state = remembered(node)?;
+    let state = load_state(node)?;
     match kind {
-        BootKind::Again if state.in_force().is_some() => again(node, state),
-        // A machine that forgot everything but its name is as good as new.
-        _ => first(node, &state, id.as_ref()),
+        BootKind::Again if state.in_force().is_some() => later_boot(node, state),
+        // A machine without a generation is configured from scratch, even if its VM id is recorded.
+        _ => first_boot(node, &state, id.as_ref()),
     }
 }
 
-/// What this boot is: by `kilnd identity`, else by the ids themselves. A clone that nobody reset goes no further.
-fn kind(node: &Node) -> Result<(BootKind, Option<VmId>), NotBooted> {
-    let machine = crate::sources::vm_id(&node.endpoints);
+/// The kind of this boot, as `kilnd identity` recorded it, else from the VM ids. A clone that was not reset is an error.
+fn kind(node: &Node) -> Result<(BootKind, Option<VmId>), BootError> {
+    let machine = sources::vm_id(&node.endpoints);
     if let Some(record) = node.boot()? {
         return Ok((record.kind, record.vm_id.and_then(|id| id.parse().ok()).or(machine.ok())));
     }
-    let recorded = node.root.read_if_there(VM_ID)?;
+    let recorded = node.root.read_if_exists(VM_ID)?;
     let recorded = recorded.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|id| !id.is_empty());
     match (recorded, machine) {
         (None, machine) => Ok((BootKind::First, machine.ok())),
         (Some(recorded), Ok(machine)) => match recorded.parse::<VmId>() {
             Ok(id) if id.is_same_machine(&machine) => Ok((BootKind::Again, Some(machine))),
-            _ => Err(NotBooted::Clone { recorded, machine: machine.to_string() }),
+            _ => Err(BootError::Clone { recorded, machine: machine.to_string() }),
         },
-        (Some(_), Err(error)) => Err(NotBooted::Unknown(error)),
+        (Some(_), Err(error)) => Err(BootError::Unknown(error)),
     }
 }
 
-/// The first boot of a machine. Nothing waits for the disk before the kubelet may start, and whose disk it is comes last: what is cut off
-/// before that is a first boot again.
+/// A first boot. Nothing waits for the disk before the kubelet may start. The VM id is recorded last: a boot that is interrupted before
+/// that is a first boot again.
 ///
-/// `left` is what an attempt that was cut off, or a donor, left of a state: it does not rank, it only says where to look for what stood
-/// there before.
-fn first(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, NotBooted> {
-    let chance = id.map_or(0, VmId::number);
-    // Until the end of this: what the platform says besides is asked for over the same network.
-    let network = Early::of(node, chance);
-    let found = node.journal.step("find the document", || {
-        crate::sources::find(&node.endpoints, Rules::IMDS, &network, chance).or_else(|lost| kept(node).ok_or(lost))
+/// `left` is the state that an interrupted attempt or a donor left behind. It does not rank the document; it only locates the manifests
+/// that know what was on the disk before kiln.
+fn first_boot(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, BootError> {
+    let seed = id.map_or(0, VmId::number);
+    // Kept until the end of the boot: the platform's metadata is read over the same network.
+    let network = EarlyNetwork::new(node, seed);
+    let found = node.log.step("find the document", || {
+        sources::find(&node.endpoints, Rules::IMDS, &network, seed)
+            .or_else(|error| saved_custom_data(node).ok_or(error))
     })?;
-    for look in &found.looked {
-        node.journal.say(&format!("{}: {}", look.source, look.found));
+    for lookup in &found.lookups {
+        node.log.info(&format!("{}: {}", lookup.source, lookup.result));
     }
     let source = found.source.to_string();
-    let offered = Offered::read(&node.root, &found.document, &source)
-        .map_err(|error| NotBooted::NotTaken { source_name: source.clone(), source: error })?;
+    let candidate = Candidate::read(&node.root, &found.document, &source)
+        .map_err(|error| BootError::Rejected { source_name: source.clone(), source: error })?;
     let mut state = State::default();
-    let folder = offered.folder();
-    let given = found.credential.clone();
-    if given.is_some() && offered.config.spec.credential_from.kind != CredentialKind::CustomData {
-        node.journal.warn("the credential beside the document is not used: `spec.credentialFrom` says another place");
+    let credential = found.credential.clone();
+    if credential.is_some() && candidate.config.spec.credential_from.kind != CredentialKind::CustomData {
+        node.log.warn("the credential in the custom data is not used: `spec.credentialFrom` names another source");
     }
-    let way = node.journal.step("plan", || Way::first(node, left, &offered.config, &folder, given))?;
-    way.prepare(node, Pace::FirstBoot)?;
-    state.tried(Generation {
-        number: offered.config.metadata.generation,
-        hash: offered.hash.clone(),
-        folder,
-        source: offered.source.clone(),
-    });
+    let plan = || Transition::first(node, left, &candidate.config, &candidate.folder(), credential);
+    let transition = node.log.step("plan", plan)?;
+    transition.prepare(node, Phase::FirstBoot)?;
+    state.start_trial(candidate.generation());
     store::save(&node.root, &state, Durability::Later)?;
-    way.go(node, Pace::FirstBoot)?;
-    let platform = Platform::of(node, &found, &offered.config, &network, chance);
-    platform.settle(node, &offered.config)?;
-    for field in offered.config.unknown_fields() {
-        node.journal.warn(format!("`{field}` is not known to this version and does nothing"));
+    transition.run(node, Phase::FirstBoot)?;
+    let platform = Platform::query(node, &found, &candidate.config, &network, seed);
+    platform.apply(node, &candidate.config)?;
+    for field in candidate.config.unknown_fields() {
+        node.log.warn(format!("unknown field `{field}` is ignored"));
     }
-    open(node)?;
-    // From here on the kubelet starts; what follows is for the next time.
-    if let Err(error) = keep(node, &found) {
-        node.journal.warn(format!("the custom data is not kept: {error}"));
+    open_gate(node)?;
+    // The kubelet starts now. The rest is for later boots.
+    if let Err(error) = save_custom_data(node, &found) {
+        node.log.warn(format!("cannot save the custom data: {error}"));
     }
-    if let Err(error) = store::settle(&node.root, id) {
-        node.journal.warn(format!("the next start is a first boot again: {error}"));
+    if let Err(error) = store::record_owner(&node.root, id) {
+        node.log.warn(format!("cannot record the VM id, so the next boot is a first boot again: {error}"));
     }
     platform.note_image(node, id);
     prune(node, &state);
-    let mut status = Status::of("boot", Outcome::Applied, &state);
-    status.pending = way.plan.asks.iter().map(ToString::to_string).collect();
+    let mut status = Status::new("boot", Outcome::Applied, &state);
+    status.pending = transition.plan.requests.iter().map(ToString::to_string).collect();
     Ok(status)
 }
 
-/// Keeps the custom data of this machine: the medium goes, and who is cut off before the end looks for it again, as `kilnd inspect` does.
-fn keep(node: &Node, found: &Found) -> Result<(), crate::os::Error> {
+/// Saves the custom data of this machine. Azure detaches the provisioning media, but an interrupted first boot and `kilnd inspect` need it.
+fn save_custom_data(node: &Node, found: &FoundDocument) -> Result<(), os::Error> {
     match found.ovf.as_ref().and_then(|ovf| ovf.custom_data.as_ref()) {
-        Some(bytes) => node.root.write_all(&[Placed::new(CUSTOM_DATA, bytes.expose(), 0o600)], Durability::Later),
+        Some(bytes) => node.root.write_all(&[DesiredFile::secret(CUSTOM_DATA, bytes.clone())], Durability::Later),
         None => Ok(()),
     }
 }
 
-/// What a first boot that was cut off had kept. A clone has nothing of its donor's there: `kilnd identity` took it away.
-fn kept(node: &Node) -> Option<Found> {
-    let bytes = node.root.read_if_there(CUSTOM_DATA).ok().flatten()?;
-    crate::sources::find_kept(SecretBytes::new(bytes))
+/// The document in custom data that an interrupted first boot saved. A clone has none: `kilnd identity` removes the donor's.
+fn saved_custom_data(node: &Node) -> Option<FoundDocument> {
+    let bytes = node.root.read_if_exists(CUSTOM_DATA).ok().flatten()?;
+    sources::find_saved(SecretBytes::new(bytes))
 }
 
-/// A later boot: what was in force is. A file that cannot be put right is said, and the kubelet starts all the same, since it ran with
-/// this before; only a link that names another generation keeps the gate shut.
-fn again(node: &Node, mut state: State) -> Result<Status, NotBooted> {
+/// A later boot puts the generation of the state in force. If a file cannot be restored, kilnd warns and the kubelet starts anyway, since it
+/// ran with this state before. Only a link to another generation keeps the gate closed.
+fn later_boot(node: &Node, mut state: State) -> Result<Status, BootError> {
     let before = state.clone();
-    let returned = state.restarted();
+    let revert = state.note_restart();
     if state != before {
         store::save(&node.root, &state, Durability::Now)?;
     }
-    let outcome = match returned {
-        Some(Return::To(generation)) => {
-            node.journal
-                .warn(format!("generation {} is in force again: the one on trial saw two restarts", generation.number));
-            Outcome::Returned
+    let outcome = match revert {
+        Some(Revert::To(generation)) => {
+            node.log.warn(format!(
+                "reverted to generation {}: the machine rebooted twice during the trial",
+                generation.number
+            ));
+            Outcome::Reverted
         }
         _ => Outcome::Verified,
     };
     if let Some(generation) = state.in_force()
-        && let Err(error) = node.journal.step("verify", || verify(node, &state, generation))
+        && let Err(error) = node.log.step("verify", || verify(node, &state, generation))
     {
-        if Generations::of(&node.root).current()?.as_deref() != Some(&generation.folder) {
+        if Generations::new(&node.root).current()?.as_deref() != Some(&generation.folder) {
             return Err(error);
         }
-        node.journal.warn(format!("not everything is as the document says: {error}"));
+        node.log.warn(format!("the node differs from its document: {error}"));
     }
-    open(node)?;
-    Ok(Status::of("boot", outcome, &state))
+    open_gate(node)?;
+    Ok(Status::new("boot", outcome, &state))
 }
 
-fn verify(node: &Node, state: &State, generation: &Generation) -> Result<(), NotBooted> {
+fn verify(node: &Node, state: &State, generation: &Generation) -> Result<(), BootError> {
     let Some(config) = store::document(&node.root, &generation.folder)? else {
         let path = format!("{}/config.json", Generations::folder(&generation.folder));
-        return Err(crate::os::Error::Path { path, why: "the generation in force is gone, or cannot be read" }.into());
+        return Err(
+            os::Error::Path { path, why: "the document of the generation in force is missing or unreadable" }.into()
+        );
     };
-    let way = Way::to(node, state, &config, &generation.folder, Pace::Boot)?;
-    // Settings of the kernel and rules of its routing last until the next start, and who went back finds everything otherwise.
-    let link = Generations::of(&node.root).current()?;
-    let lasts = |step: &&Step| !matches!(step, Step::Set(_) | Step::BlockMetadata { .. } | Step::HostName { .. });
-    let left = way.plan.steps.iter().filter(lasts);
+    let transition = Transition::to(node, state, &config, &generation.folder, Phase::Boot)?;
+    // Kernel settings and routing rules do not survive a reboot, and after a revert everything differs. Other differences are worth a warning.
+    let link = Generations::new(&node.root).current()?;
+    let is_persistent =
+        |step: &&Step| !matches!(step, Step::SetKernel(_) | Step::BlockMetadata { .. } | Step::SetHostName { .. });
     if link.as_deref() == Some(&generation.folder) {
-        left.for_each(|step| node.journal.warn(format!("not as it was left: {step}")));
+        for step in transition.plan.steps.iter().filter(is_persistent) {
+            node.log.warn(format!("changed since the last boot: {step}"));
+        }
     }
-    way.prepare(node, Pace::Boot)?;
-    way.go(node, Pace::Boot)?;
+    transition.prepare(node, Phase::Boot)?;
+    transition.run(node, Phase::Boot)?;
     Ok(())
 }
 
-/// Opens the gate, tells systemd, and starts the kubelet where its turn has passed.
-fn open(node: &Node) -> Result<(), NotBooted> {
-    node.root.write_all(&[Placed::new(READY, b"", 0o644)], Durability::Later)?;
+/// Opens the gate, notifies systemd, and starts the kubelet if systemd has skipped it already.
+fn open_gate(node: &Node) -> Result<(), BootError> {
+    node.root.write_all(&[DesiredFile::new(READY, b"", 0o644)], Durability::Later)?;
     if let Err(error) = notify::notify("READY=1\nSTATUS=the configuration is in force") {
-        node.journal.warn(format!("systemd was not told: {error}"));
+        node.log.warn(format!("cannot notify systemd: {error}"));
     }
-    // The unit lets this program go first, because the kubelet waits for it. Now it does not any more: PID 1 is to start it at once, and
-    // what is left to write can wait.
-    if let Err(error) = priority::give_way() {
-        node.journal.warn(format!("the kubelet may start later than it could: {error}"));
+    // The unit has a high priority because the kubelet waits for kilnd. From here on the kubelet does not wait any more, so systemd goes
+    // first and the remaining writes can take longer.
+    if let Err(error) = priority::lower() {
+        node.log.warn(format!("cannot lower the priority of kilnd: {error}"));
     }
-    if let Err(error) = services::open_gate(node) {
-        node.journal.warn(format!("the kubelet was not started: {error}"));
+    if let Err(error) = services::start_kubelet(node) {
+        node.log.warn(format!("cannot start the kubelet: {error}"));
     }
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! What the platform says of a machine, where the document does not: its name, and who may log in first. By the medium where there is
 //! one, else by the metadata service.
 
-use crate::os::{Durability, Placed, clock};
-use crate::sources::{self, Found, Imds, Instance, Rules, Source, VmId, Wait};
+use crate::os::{Durability, clock};
+use crate::sources::{self, FoundDocument, Imds, Instance, Rules, Source, VmId, Wait};
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::Account;
+use kiln_node_plan::DesiredFile;
 
 use crate::identity::ancestry;
-use crate::log::chain;
+use crate::log::error_chain;
 use crate::node::Node;
 
 /// What the platform says.
@@ -27,7 +28,7 @@ impl Platform {
     /// Only who got its document from the metadata service asks there: a medium has said it all, and a machine with a credential may
     /// have no such service. A wrong name is registered for good, so that it is worth the same patience as the document; an account
     /// is not. It is waited for over the network that led to the document: what was put on for that may end before the name is there.
-    pub fn of(node: &Node, found: &Found, config: &NodeConfig, network: &dyn Wait, chance: u64) -> Self {
+    pub fn query(node: &Node, found: &FoundDocument, config: &NodeConfig, network: &dyn Wait, chance: u64) -> Self {
         if let Some(ovf) = &found.ovf {
             return Self {
                 host_name: ovf.host_name.clone(),
@@ -43,24 +44,24 @@ impl Platform {
         let named = !config.spec.platform.host_name.is_empty();
         let rules = if named { Rules::IMDS.once() } else { Rules::IMDS };
         let ask = || Imds::new(&node.endpoints.imds, chance).instance(rules, network);
-        match node.journal.step("ask what the platform says of the machine", ask) {
+        match node.log.step("ask what the platform says of the machine", ask) {
             Ok(instance) => instance.into(),
             Err(error) => {
-                node.journal.warn(unheard(node, named, &error));
+                node.log.warn(unheard(node, named, &error));
                 Self::default()
             }
         }
     }
 
     /// Names the machine and sets up the first account, as far as the document leaves that open.
-    pub fn settle(&self, node: &Node, config: &NodeConfig) -> Result<(), crate::os::Error> {
+    pub fn apply(&self, node: &Node, config: &NodeConfig) -> Result<(), crate::os::Error> {
         let asked = &config.spec.platform;
         if let Some(name) = self.host_name.as_ref().filter(|_| asked.host_name.is_empty())
             && *name != node.root.host_name()?
         {
-            node.journal.step(&format!("name the machine {name}"), || {
+            node.log.step(&format!("name the machine {name}"), || {
                 let line = format!("{name}\n");
-                node.root.write_all(&[Placed::new("/etc/hostname", line.as_bytes(), 0o644)], Durability::Later)?;
+                node.root.write_all(&[DesiredFile::new("/etc/hostname", line, 0o644)], Durability::Later)?;
                 node.root.set_host_name(name)
             })?;
         }
@@ -71,11 +72,11 @@ impl Platform {
             let account =
                 Account { name: name.clone(), ssh_keys: self.ssh_keys.clone(), sudo: true, ..Account::default() };
             let made = node
-                .journal
+                .log
                 .step(&format!("set up the account {name}"), || node.root.set_account(&account, Durability::Later));
             // Nobody can log in then; the node runs all the same.
             if let Err(error) = made {
-                node.journal.warn(format!("the account {name} was not set up: {error}"));
+                node.log.warn(format!("the account {name} was not set up: {error}"));
             }
         }
         Ok(())
@@ -89,7 +90,7 @@ impl Platform {
         let asked = || if self.unasked { ask()?.image_version } else { None };
         let Some(version) = self.image_version.clone().or_else(asked) else { return };
         if let Err(error) = ancestry::note_version(&node.root, id.as_str(), &version, clock::wall()) {
-            node.journal.warn(format!("which image this machine was made of is not written down: {error}"));
+            node.log.warn(format!("which image this machine was made of is not written down: {error}"));
         }
     }
 }
@@ -107,7 +108,7 @@ impl From<Instance> for Platform {
 }
 
 fn unheard(node: &Node, named: bool, error: &sources::Error) -> String {
-    let why = chain(error).join(": ");
+    let why = error_chain(error).join(": ");
     if named {
         return format!("the platform's first account is not set up: {why}");
     }

@@ -7,15 +7,16 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::os::{Durability, Placed};
+use crate::os::Durability;
 use crate::sources::{self, VmId};
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::VM_ID;
 
 use crate::apply::enablement;
 use crate::args::Output;
-use crate::commands::{DONE, Ending, FAILED};
+use crate::commands::{CommandResult, DONE, FAILED};
 use crate::identity;
-use crate::log::chain;
+use crate::log::error_chain;
 use crate::node::Node;
 
 /// Where units look for the program.
@@ -60,7 +61,7 @@ pub enum InstallError {
 }
 
 /// `kilnd install`.
-pub fn run(node: &Node, output: Output) -> Ending {
+pub fn run(node: &Node, output: Output) -> CommandResult {
     match own_program().and_then(|program| install(node, &program)) {
         Ok(machine) => {
             let version = env!("CARGO_PKG_VERSION");
@@ -70,11 +71,11 @@ pub fn run(node: &Node, output: Output) -> Ending {
                 }
                 Output::Text => format!("kilnd {version}: the disk belongs to the machine {}\n", machine.as_str()),
             };
-            Ending { code: DONE, text }
+            CommandResult { code: DONE, text }
         }
         Err(error) => {
-            node.journal.fail(&format!("install: {}", chain(&error).join(": ")));
-            Ending { code: FAILED, text: String::new() }
+            node.log.error(&format!("install: {}", error_chain(&error).join(": ")));
+            CommandResult { code: FAILED, text: String::new() }
         }
     }
 }
@@ -94,20 +95,21 @@ pub fn install(node: &Node, program: &[u8]) -> Result<VmId, InstallError> {
     {
         return Err(InstallError::Foreign { recorded: recorded.clone(), machine: machine.as_str().to_owned() });
     }
-    let owned = enablement::starts(root, CONFIG_UNIT)? || root.kind(UNIT)?.is_some() && root.kind(PROGRAM)?.is_some();
+    let owned =
+        enablement::is_wanted(root, CONFIG_UNIT)? || root.kind(UNIT)?.is_some() && root.kind(PROGRAM)?.is_some();
     if !owned {
-        root.write_differing(&[Placed::new(PROGRAM, program, 0o755)], Durability::Now)?;
+        root.write_differing(&[DesiredFile::new(PROGRAM, program, 0o755)], Durability::Now)?;
     }
     if recorded.is_none() {
         let line = format!("{}\n", machine.as_str());
-        root.write_differing(&[Placed::new(VM_ID, line.as_bytes(), 0o644)], Durability::Now)?;
+        root.write_differing(&[DesiredFile::new(VM_ID, line, 0o644)], Durability::Now)?;
     }
     if !owned {
-        let files = [Placed::new(GATE, GATE_TEXT.as_bytes(), 0o644), Placed::new(UNIT, UNIT_TEXT.as_bytes(), 0o644)];
+        let files = [DesiredFile::new(GATE, GATE_TEXT, 0o644), DesiredFile::new(UNIT, UNIT_TEXT, 0o644)];
         root.write_differing(&files, Durability::Now)?;
     }
-    if !enablement::starts(root, UNIT_NAME)? {
-        enablement::set(root, UNIT_NAME, true, Durability::Now)?;
+    if !enablement::is_wanted(root, UNIT_NAME)? {
+        enablement::set_enabled(root, UNIT_NAME, true, Durability::Now)?;
     }
     Ok(machine)
 }

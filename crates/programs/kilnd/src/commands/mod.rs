@@ -1,48 +1,49 @@
-//! What each command prints and how it ends.
+//! The commands: what each prints, and its exit code.
 
 pub mod inspect;
 pub mod install;
 mod plan;
 pub mod seal;
 
+use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::Path;
 
 use kiln_node_config::{NodeConfig, ParseError};
 use kiln_node_plan::layout::STATUS;
-use kiln_node_plan::{Offer, State, Verdict};
+use kiln_node_plan::{Admission, PlanAction, State};
 use serde_json::{Value, json};
 
-use crate::apply::candidate::Offered;
-use crate::apply::rollback::{self, NotBack};
-use crate::apply::{self, Consent, NotApplied};
+use crate::apply::candidate::{Candidate, CandidateError};
+use crate::apply::rollback::{self, RollbackError};
+use crate::apply::{self, ApplyError, Consent};
 use crate::args::Output;
-use crate::boot;
-use crate::log::chain;
+use crate::log::{error_chain, error_hints};
 use crate::node::Node;
 use crate::status::{Outcome, Status, short};
+use crate::{boot, sources};
 
-/// Done, or nothing to do.
+/// Success, or nothing to do.
 pub const DONE: u8 = 0;
-/// Failed, and nothing changed.
+/// The command failed and nothing changed.
 pub const FAILED: u8 = 1;
-/// The cluster must do something.
-pub const ASKED: u8 = 3;
+/// The document waits for the cluster.
+pub const REQUESTED: u8 = 3;
 /// An earlier generation is in force again.
-pub const CAME_BACK: u8 = 4;
+pub const REVERTED: u8 = 4;
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct CommandResult {
     /// The exit code.
     pub code: u8,
-    /// What goes to standard output.
+    /// Standard output.
     pub text: String,
 }
 
-impl Ending {
-    fn of(code: u8, output: Output, status: &Status) -> Self {
+impl CommandResult {
+    fn new(code: u8, output: Output, status: &Status) -> Self {
         let text = match output {
             Output::Text => status.to_text(),
             Output::Json => String::from_utf8_lossy(&status.to_json()).into_owned(),
@@ -55,121 +56,137 @@ impl Ending {
     }
 }
 
-/// Puts a document in force.
-pub fn apply(node: &Node, config: &Path, force: bool, output: Output) -> Ending {
-    let offered = match offered(node, config) {
-        Ok(offered) => offered,
-        Err(failures) => return fail(node, "apply", output, FAILED, failures, None),
+/// A document that could not be read.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error("cannot read `{name}`")]
+    Io {
+        name: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Candidate(#[from] CandidateError),
+}
+
+/// `kilnd apply`.
+pub fn apply(node: &Node, config: &Path, force: bool, output: Output) -> CommandResult {
+    let candidate = match read_candidate(node, config) {
+        Ok(candidate) => candidate,
+        Err(error) => return fail(node, "apply", output, FAILED, &error, None),
     };
-    for field in offered.config.unknown_fields() {
-        node.journal.warn(format!("`{field}` is not known to this version and does nothing"));
+    for field in candidate.config.unknown_fields() {
+        node.log.warn(format!("unknown field `{field}` is ignored"));
     }
-    let consent = if force { Consent::Person } else { Consent::Offer };
-    match apply::apply(node, &offered, consent) {
+    let consent = if force { Consent::Forced } else { Consent::Automatic };
+    match apply::apply(node, &candidate, consent) {
         Ok(applied) => {
-            let code = if applied.needs_cluster() { ASKED } else { DONE };
+            let code = if applied.needs_cluster() { REQUESTED } else { DONE };
             let mut status = applied.status("apply");
-            if status.outcome == Outcome::Asked {
-                status.next = Some(next_of_asked(&applied));
+            if status.outcome == Outcome::Requested {
+                status.next = Some(hint_for_requests(&applied));
             }
-            // Nothing to do is nothing to write.
+            // Without a change not even the status is written.
             let status = if status.outcome == Outcome::Unchanged { status } else { node.report(status) };
-            Ending::of(code, output, &status)
+            CommandResult::new(code, output, &status)
         }
         Err(error) => {
-            let code = if matches!(error, NotApplied::CameBack { .. }) { CAME_BACK } else { FAILED };
-            fail(node, "apply", output, code, chain(&error), None)
+            let code = if matches!(error, ApplyError::Reverted { .. }) { REVERTED } else { FAILED };
+            fail(node, "apply", output, code, &error, None)
         }
     }
 }
 
-fn next_of_asked(applied: &apply::Applied) -> String {
-    match applied.plan.verdict() {
-        Verdict::Paused => "`spec.update.paused` is set: the document is only reported".to_owned(),
-        _ => "the cluster allows it, or `kilnd apply --force` does it now".to_owned(),
+fn hint_for_requests(applied: &apply::Applied) -> String {
+    match applied.plan.action() {
+        PlanAction::Paused => "`spec.update.paused` is set, so the changes are only reported".to_owned(),
+        _ => "wait until the cluster allows it, or run `kilnd apply --force` to apply it now".to_owned(),
     }
 }
 
-/// Shows what `apply` would do.
-pub fn plan(node: &Node, config: &Path, output: Output) -> Ending {
-    let offered = match offered(node, config) {
-        Ok(offered) => offered,
-        Err(failures) => return say_failed(node, output, FAILED, &failures),
+/// `kilnd plan`.
+pub fn plan(node: &Node, config: &Path, output: Output) -> CommandResult {
+    let candidate = match read_candidate(node, config) {
+        Ok(candidate) => candidate,
+        Err(error) => return fail_without_status(node, output, FAILED, &error),
     };
-    match apply::plan(node, &offered) {
-        Ok((offer, way)) => {
-            let asks = way.plan.verdict() == Verdict::Ask && !matches!(offer, Offer::InForce);
-            let code = if asks { ASKED } else { DONE };
+    match apply::plan(node, &candidate) {
+        Ok((admission, transition)) => {
+            let requests = transition.plan.action() == PlanAction::Request && admission != Admission::InForce;
+            let code = if requests { REQUESTED } else { DONE };
             match output {
-                Output::Text => Ending { code, text: plan::plan(&offered, &offer, &way) },
-                Output::Json => Ending::json(code, &plan::plan_json(&offered, &offer, &way)),
+                Output::Text => CommandResult { code, text: plan::to_text(&candidate, &admission, &transition) },
+                Output::Json => CommandResult::json(code, &plan::to_json(&candidate, &admission, &transition)),
             }
         }
-        Err(error) => say_failed(node, output, FAILED, &chain(&error)),
+        Err(error) => fail_without_status(node, output, FAILED, &error),
     }
 }
 
-/// Starts the machine as a node.
-pub fn boot(node: &Node, output: Output) -> Ending {
+/// `kilnd boot`.
+pub fn boot(node: &Node, output: Output) -> CommandResult {
     match boot::boot(node) {
-        Ok(status) => Ending::of(DONE, output, &node.report(status)),
+        Ok(status) => CommandResult::new(DONE, output, &node.report(status)),
         Err(error) => {
-            let next = "kubelet stays down until a document is in force; `kilnd boot` is tried again by systemd";
-            fail(node, "boot", output, FAILED, chain(&error), Some(next))
+            let next = "the kubelet does not start until a document is in force; systemd runs `kilnd boot` again";
+            fail(node, "boot", output, FAILED, &error, Some(next))
         }
     }
 }
 
-/// Goes back to an earlier generation.
-pub fn rollback(node: &Node, to: Option<u64>, output: Output) -> Ending {
-    match rollback::to(node, to) {
-        Ok(back) => Ending::of(DONE, output, &node.report(Status::of("rollback", Outcome::Returned, &back.state))),
-        Err(NotBack::InForce(number)) => {
-            node.journal.say(&format!("generation {number} is in force"));
+/// `kilnd rollback`.
+pub fn rollback(node: &Node, to: Option<u64>, output: Output) -> CommandResult {
+    match rollback::roll_back(node, to) {
+        Ok(done) => {
+            let status = Status::new("rollback", Outcome::Reverted, &done.state);
+            CommandResult::new(DONE, output, &node.report(status))
+        }
+        Err(error @ RollbackError::InForce(_)) => {
+            node.log.info(&error.to_string());
             status(node, output)
         }
-        Err(error @ (NotBack::Nothing | NotBack::NoSuch { .. } | NotBack::NothingBefore { .. })) => {
-            say_failed(node, output, FAILED, &chain(&error))
-        }
-        Err(error) => fail(node, "rollback", output, FAILED, chain(&error), None),
+        Err(
+            error @ (RollbackError::NoGeneration | RollbackError::NotFound { .. } | RollbackError::NoPrevious { .. }),
+        ) => fail_without_status(node, output, FAILED, &error),
+        Err(error) => fail(node, "rollback", output, FAILED, &error, None),
     }
 }
 
-/// Shows what is in force, and what was last done.
-pub fn status(node: &Node, output: Output) -> Ending {
-    let state = match apply::remembered(node) {
+/// `kilnd status`.
+pub fn status(node: &Node, output: Output) -> CommandResult {
+    let state = match apply::load_state(node) {
         Ok(state) => state,
-        Err(error) => return say_failed(node, output, FAILED, &chain(&error)),
+        Err(error) => return fail_without_status(node, output, FAILED, &error),
     };
-    let last = node.root.read_if_there(STATUS).ok().flatten();
+    let last = node.root.read_if_exists(STATUS).ok().flatten();
     let last: Option<Status> = last.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let now = Status::of("status", Outcome::Unchanged, &state);
-    // What was last done is told by whoever did it; what is in force is told by the node's memory.
+    let now = Status::new("status", Outcome::Unchanged, &state);
+    // The status file describes the last command; the state is authoritative for the generation in force.
     let status = match last {
         Some(last) => Status {
             generation: now.generation,
             on_trial: now.on_trial,
             previous: now.previous,
-            refused: now.refused,
+            rejected: now.rejected,
             ..last
         },
         None => now,
     };
-    Ending::of(DONE, output, &status)
+    CommandResult::new(DONE, output, &status)
 }
 
-/// Says everything that is wrong with a document.
-pub fn config_check(file: &Path, output: Output) -> Ending {
+/// `kilnd config check`: reports every problem of a document.
+pub fn config_check(file: &Path, output: Output) -> CommandResult {
     let problems = match read(file) {
-        Err(error) => vec![(String::new(), format!("it cannot be read: {error}"))],
-        Ok(bytes) => match crate::sources::decode(&bytes) {
-            Err(error) => vec![(String::new(), chain(&error).join(": "))],
+        Err(error) => vec![(String::new(), format!("cannot read the file: {error}"))],
+        Ok(bytes) => match sources::decode(&bytes) {
+            Err(error) => vec![(String::new(), error_chain(&error).join(": "))],
             Ok(decoded) => match NodeConfig::parse(&decoded.document) {
-                Ok(config) => return good(file, &config, output),
+                Ok(config) => return valid(file, &config, output),
                 Err(ParseError::Invalid(invalid)) => {
                     invalid.0.into_iter().map(|violation| (violation.path, violation.reason)).collect()
                 }
-                Err(error) => vec![(String::new(), chain(&error).join(": "))],
+                Err(error) => vec![(String::new(), error_chain(&error).join(": "))],
             },
         },
     };
@@ -177,40 +194,42 @@ pub fn config_check(file: &Path, output: Output) -> Ending {
         Output::Json => {
             let problems: Vec<Value> =
                 problems.iter().map(|(path, reason)| json!({"path": path, "reason": reason})).collect();
-            Ending::json(FAILED, &json!({"valid": false, "problems": problems}))
+            CommandResult::json(FAILED, &json!({"valid": false, "problems": problems}))
         }
         Output::Text => {
             let line = |(path, reason): &(String, String)| match path.as_str() {
-                "" => format!("{}: {reason}\n", named(file)),
-                path => format!("{}: {path}: {reason}\n", named(file)),
+                "" => format!("{}: {reason}\n", display_name(file)),
+                path => format!("{}: {path}: {reason}\n", display_name(file)),
             };
-            Ending { code: FAILED, text: problems.iter().map(line).collect() }
+            CommandResult { code: FAILED, text: problems.iter().map(line).collect() }
         }
     }
 }
 
-fn good(file: &Path, config: &NodeConfig, output: Output) -> Ending {
+fn valid(file: &Path, config: &NodeConfig, output: Output) -> CommandResult {
     let unknown = config.unknown_fields();
     let (number, hash) = (config.metadata.generation, config.hash());
     match output {
-        Output::Json => Ending::json(
+        Output::Json => CommandResult::json(
             DONE,
             &json!({"valid": true, "generation": number, "hash": hash, "signed": config.signature.is_some(), "unknownFields": unknown}),
         ),
         Output::Text => {
-            let mut text = format!("{}: good, generation {number} ({})\n", named(file), short(&hash));
+            let mut text = format!("{}: valid, generation {number} ({})\n", display_name(file), short(&hash));
             for field in unknown {
-                _ = writeln!(text, "`{field}` is not known to this version and does nothing");
+                _ = writeln!(text, "unknown field `{field}` is ignored");
             }
-            Ending { code: DONE, text }
+            CommandResult { code: DONE, text }
         }
     }
 }
 
-fn offered(node: &Node, config: &Path) -> Result<Offered, Vec<String>> {
-    let source = named(config);
-    let bytes = read(config).map_err(|error| vec![format!("`{source}` cannot be read: {error}")])?;
-    Offered::read(&node.root, &bytes, &source).map_err(|error| chain(&error))
+fn read_candidate(node: &Node, config: &Path) -> Result<Candidate, ReadError> {
+    let name = display_name(config);
+    match read(config) {
+        Ok(bytes) => Ok(Candidate::read(&node.root, &bytes, &name)?),
+        Err(source) => Err(ReadError::Io { name, source }),
+    }
 }
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
@@ -222,31 +241,30 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What people call it.
-fn named(file: &Path) -> String {
+fn display_name(file: &Path) -> String {
     if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() }
 }
 
-/// A failure that the status remembers.
-fn fail(node: &Node, command: &str, output: Output, code: u8, failures: Vec<String>, next: Option<&str>) -> Ending {
-    let state = apply::remembered(node).unwrap_or_else(|_| State::default());
-    let outcome = if code == CAME_BACK { Outcome::Returned } else { Outcome::Failed };
-    let mut status = Status::of(command, outcome, &state);
-    node.journal.fail(&format!("kilnd: {}", failures.join(": ")));
-    status.failures = failures;
-    status.next = next.map(str::to_owned);
+/// Reports an error and records it in the status. `next` is what happens next if the error has no hint.
+fn fail(node: &Node, command: &str, output: Output, code: u8, error: &dyn Error, next: Option<&str>) -> CommandResult {
+    let state = apply::load_state(node).unwrap_or_else(|_| State::default());
+    let outcome = if code == REVERTED { Outcome::Reverted } else { Outcome::Failed };
+    let mut status = Status::new(command, outcome, &state);
+    node.log.report(error);
+    status.failures = error_chain(error);
+    status.next = next.map(str::to_owned).or_else(|| error_hints(error).into_iter().next());
     let status = node.report(status);
     match output {
-        Output::Text => Ending { code, text: String::new() },
-        Output::Json => Ending::of(code, output, &status),
+        Output::Text => CommandResult { code, text: String::new() },
+        Output::Json => CommandResult::new(code, output, &status),
     }
 }
 
-/// A failure of a command that changes nothing and so leaves the status alone.
-fn say_failed(node: &Node, output: Output, code: u8, failures: &[String]) -> Ending {
-    node.journal.fail(&format!("kilnd: {}", failures.join(": ")));
+/// Reports an error of a command that changes nothing. The status stays as it is.
+fn fail_without_status(node: &Node, output: Output, code: u8, error: &dyn Error) -> CommandResult {
+    node.log.report(error);
     match output {
-        Output::Text => Ending { code, text: String::new() },
-        Output::Json => Ending::json(code, &json!({"failures": failures})),
+        Output::Text => CommandResult { code, text: String::new() },
+        Output::Json => CommandResult::json(code, &json!({"failures": error_chain(error)})),
     }
 }

@@ -1,14 +1,15 @@
 //! Preparing a disk to become an image: the same list as a clone's first boot, done before instead of after; and seeing that it was.
 
-use crate::os::{Durability, Placed, Root};
+use crate::os::{Durability, Root};
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::{CURRENT, GENERATIONS, STATE, VM_ID};
 use kiln_node_plan::{JoinCredential, Treatment};
 use serde::Serialize;
 
 use crate::args::Output;
-use crate::commands::{DONE, Ending, FAILED};
+use crate::commands::{CommandResult, DONE, FAILED};
 use crate::identity::{self, INITIATOR, IQN_PREFIX, IdentityError, MACHINE_ID, UNINITIALIZED, items, join};
-use crate::log::chain;
+use crate::log::error_chain;
 use crate::node::Node;
 
 /// Written over rather than removed; the host name of an image is nobody's.
@@ -16,7 +17,7 @@ const REPLACED: [&str; 3] = [MACHINE_ID, INITIATOR, "/etc/netplan/50-cloud-init.
 
 /// Why a disk is not sealed.
 #[derive(Debug, thiserror::Error)]
-pub enum NotSealed {
+pub enum SealError {
     /// Its identity cannot be taken away.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -28,7 +29,7 @@ pub enum NotSealed {
     },
 }
 
-impl From<crate::os::Error> for NotSealed {
+impl From<crate::os::Error> for SealError {
     fn from(error: crate::os::Error) -> Self {
         Self::Identity(error.into())
     }
@@ -43,14 +44,14 @@ pub struct Finding {
 }
 
 /// `kilnd seal`.
-pub fn run(node: &Node, yes: bool, check: bool, output: Output) -> Ending {
+pub fn run(node: &Node, yes: bool, check: bool, output: Output) -> CommandResult {
     let found = match find(&node.root) {
         Ok(found) => found,
         Err(error) => return fail(node, &error),
     };
     if check || !yes {
         let code = if found.is_empty() { DONE } else { FAILED };
-        let mut ending = Ending { code, text: tell(&found, output) };
+        let mut ending = CommandResult { code, text: tell(&found, output) };
         if !check && !found.is_empty() && output == Output::Text {
             ending.text.push_str("nothing was changed; `kilnd seal --yes` takes all of this away\n");
         }
@@ -60,14 +61,14 @@ pub fn run(node: &Node, yes: bool, check: bool, output: Output) -> Ending {
         Ok(()) => {
             let text =
                 if output == Output::Json { "{\"sealed\":true}\n" } else { "sealed: shut the machine down now\n" };
-            Ending { code: DONE, text: text.to_owned() }
+            CommandResult { code: DONE, text: text.to_owned() }
         }
         Err(error) => fail(node, &error),
     }
 }
 
 /// Everything that an image must not have and this disk has.
-pub fn find(root: &Root) -> Result<Vec<Finding>, NotSealed> {
+pub fn find(root: &Root) -> Result<Vec<Finding>, SealError> {
     let mut found = Vec::new();
     for item in items::all(root)?.into_iter().filter(|item| item.treatment != Treatment::Keep) {
         for path in item.telling(root)? {
@@ -92,21 +93,20 @@ pub fn find(root: &Root) -> Result<Vec<Finding>, NotSealed> {
 
 /// Takes the identity away. Whose disk it is goes last: what is cut off before that is the same machine, or a clone, and never a new disk
 /// with an old identity.
-pub fn seal(node: &Node) -> Result<(), NotSealed> {
+pub fn seal(node: &Node) -> Result<(), SealError> {
     let root = &node.root;
     if let Some(JoinCredential::Unknown { why }) = join::credential(root)? {
-        return Err(NotSealed::Credential { why });
+        return Err(SealError::Credential { why });
     }
-    let cleaned = node
-        .journal
-        .step("take the identity away", || identity::clean(root, &REPLACED, |line| node.journal.say(line)))?;
-    node.journal.say(&format!("seal: {}; {}", cleaned.items.join(", "), cleaned.credential));
+    let cleaned =
+        node.log.step("take the identity away", || identity::clean(root, &REPLACED, |line| node.log.info(line)))?;
+    node.log.info(&format!("seal: {}; {}", cleaned.items.join(", "), cleaned.credential));
     let machine_id = format!("{UNINITIALIZED}\n");
-    let mut files = vec![Placed::new(MACHINE_ID, machine_id.as_bytes(), 0o444)];
-    let named = root.read_if_there(INITIATOR)?.unwrap_or_default();
+    let mut files = vec![DesiredFile::new(MACHINE_ID, machine_id, 0o444)];
+    let named = root.read_if_exists(INITIATOR)?.unwrap_or_default();
     if String::from_utf8_lossy(&named).contains(IQN_PREFIX) {
         // What the package itself puts there: its start draws a name.
-        files.push(Placed::new(INITIATOR, b"GenerateName=yes\n", 0o600));
+        files.push(DesiredFile::new(INITIATOR, b"GenerateName=yes\n", 0o600));
     }
     root.write_all(&files, Durability::Now)?;
     identity::neutralise(root)?;
@@ -127,7 +127,7 @@ fn tell(found: &[Finding], output: Output) -> String {
     found.iter().fold(String::new(), |text, one| text + &format!("{}: {}\n", one.item, one.path))
 }
 
-fn fail(node: &Node, error: &NotSealed) -> Ending {
-    node.journal.fail(&format!("seal: {}", chain(error).join(": ")));
-    Ending { code: FAILED, text: String::new() }
+fn fail(node: &Node, error: &SealError) -> CommandResult {
+    node.log.error(&format!("seal: {}", error_chain(error).join(": ")));
+    CommandResult { code: FAILED, text: String::new() }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::os::{Durability, Placed, Root, clock};
+use crate::os::{Durability, Root, clock};
 use kiln_node_plan::Ancestor;
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::ANCESTRY;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,7 @@ pub struct Passage {
 
 /// All passages. A line that cannot be read is left out: it was cut off.
 pub fn read(root: &Root) -> Result<Vec<Passage>, crate::os::Error> {
-    let bytes = root.read_if_there(ANCESTRY)?.unwrap_or_default();
+    let bytes = root.read_if_exists(ANCESTRY)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
@@ -74,7 +75,7 @@ pub fn note_version(root: &Root, to: &str, version: &str, wall: Duration) -> Res
 fn write(root: &Root, all: &[Passage]) -> Result<(), crate::os::Error> {
     let lines: Vec<String> = all.iter().filter_map(|passage| serde_json::to_string(passage).ok()).collect();
     let text = lines.join("\n") + "\n";
-    root.write_all(&[Placed::new(ANCESTRY, text.as_bytes(), 0o644)], Durability::Later)
+    root.write_all(&[DesiredFile::new(ANCESTRY, text, 0o644)], Durability::Later)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::os::{Kind, Root};
+use crate::os::{FileKind, Root};
 use kiln_node_plan::{DROP_IN_FOLDER, DropIn, IDENTITY, Treatment};
 
 use super::{IQN_PREFIX, IdentityError, UNINITIALIZED};
@@ -55,9 +55,9 @@ impl Listed {
         for path in self.found(root)? {
             let tells = match root.kind(&path)? {
                 None => false,
-                Some(Kind::Folder) => !root.names(&path)?.is_empty(),
-                Some(Kind::File) => tells(&self.name, &root.read(&path)?),
-                Some(Kind::Link | Kind::Other) => true,
+                Some(FileKind::Folder) => !root.names(&path)?.is_empty(),
+                Some(FileKind::File) => tells(&self.name, &root.read(&path)?),
+                Some(FileKind::Link | FileKind::Other) => true,
             };
             if tells {
                 telling.push(path);

@@ -36,7 +36,7 @@ pub fn credential(root: &Root) -> Result<Option<JoinCredential>, crate::os::Erro
     let lasting = [current(KUBECONFIG)].into_iter().chain(LASTING.map(str::to_owned));
     let mut seen = Vec::new();
     for path in first.chain(lasting) {
-        let Some(bytes) = root.read_if_there(&path)? else { continue };
+        let Some(bytes) = root.read_if_exists(&path)? else { continue };
         match kind(&path, &user(&String::from_utf8_lossy(&bytes))) {
             Ok(kind) => return Ok(Some(kind)),
             Err(why) => seen.push(format!("`{path}` {why}")),
@@ -49,7 +49,7 @@ pub fn credential(root: &Root) -> Result<Option<JoinCredential>, crate::os::Erro
 pub(super) fn own(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let mut all = Vec::new();
     for path in LASTING {
-        let bytes = root.read_if_there(path)?.unwrap_or_default();
+        let bytes = root.read_if_exists(path)?.unwrap_or_default();
         let certificate = user(&String::from_utf8_lossy(&bytes)).certificate;
         if certificate.is_some_and(|file| file.starts_with(OWN)) {
             all.push(path.to_owned());
@@ -70,7 +70,7 @@ pub fn named(root: &Root) -> Result<Vec<(String, bool)>, crate::os::Error> {
         }
         let path = plain(&from.name);
         // A document may name what is no file; nobody joined by that.
-        let Some(bytes) = root.read_if_there(&path).ok().flatten() else { continue };
+        let Some(bytes) = root.read_if_exists(&path).ok().flatten() else { continue };
         let found = (path, holds_token(&String::from_utf8_lossy(&bytes)));
         if !all.contains(&found) {
             all.push(found);

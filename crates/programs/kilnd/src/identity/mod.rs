@@ -9,16 +9,17 @@ mod netplan;
 mod reset;
 mod tenants;
 
-use crate::os::{Durability, Placed};
+use crate::os::Durability;
 use crate::sources::{self, VmId};
 use kiln_node_plan::BadDropIn;
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::{BOOT, VM_ID};
 
 use crate::apply::enablement;
 use crate::args::Output;
 use crate::boot::kind::{BootKind, BootRecord};
-use crate::commands::{DONE, Ending, FAILED};
-use crate::log::chain;
+use crate::commands::{CommandResult, DONE, FAILED};
+use crate::log::error_chain;
 use crate::node::Node;
 
 pub use fresh::{INITIATOR, IQN_PREFIX, MACHINE_ID, UNINITIALIZED};
@@ -48,18 +49,18 @@ pub enum IdentityError {
 }
 
 /// `kilnd identity`.
-pub fn run(node: &Node, output: Output) -> Ending {
+pub fn run(node: &Node, output: Output) -> CommandResult {
     match settle(node) {
         Ok(record) => {
             let text = match output {
                 Output::Json => format!("{}\n", serde_json::json!(record)),
                 Output::Text => format!("{} boot\n", record.kind.as_str()),
             };
-            Ending { code: DONE, text }
+            CommandResult { code: DONE, text }
         }
         Err(error) => {
-            node.journal.fail(&format!("identity: {}", chain(&error).join(": ")));
-            Ending { code: FAILED, text: String::new() }
+            node.log.error(&format!("identity: {}", error_chain(&error).join(": ")));
+            CommandResult { code: FAILED, text: String::new() }
         }
     }
 }
@@ -68,30 +69,30 @@ pub fn run(node: &Node, output: Output) -> Ending {
 pub fn settle(node: &Node) -> Result<BootRecord, IdentityError> {
     let recorded = recorded(node)?;
     let record = decide(recorded, sources::vm_id(&node.endpoints))?;
-    node.journal.say(&format!("identity: {} boot", record.kind.as_str()));
+    node.log.info(&format!("identity: {} boot", record.kind.as_str()));
     let id = record.vm_id.as_deref();
     match record.kind {
         BootKind::Again => {}
-        BootKind::First => node.journal.step("make what is missing", || fresh::complete(node))?,
+        BootKind::First => node.log.step("make what is missing", || fresh::complete(node))?,
         BootKind::Clone => {
             let donor = record.recorded.as_deref().unwrap_or_default();
-            node.journal.step("reset the identity", || reset::reset(node, donor, id))?;
+            node.log.step("reset the identity", || reset::reset(node, donor, id))?;
             // Where nobody configures the node after us, nobody else records it.
-            if let Some(id) = id.filter(|_| !enablement::starts(&node.root, CONFIG_UNIT).unwrap_or(true)) {
+            if let Some(id) = id.filter(|_| !enablement::is_wanted(&node.root, CONFIG_UNIT).unwrap_or(true)) {
                 node.root.sync(&["/"])?;
                 let line = format!("{id}\n");
-                node.root.write_all(&[Placed::new(VM_ID, line.as_bytes(), 0o644)], Durability::Now)?;
+                node.root.write_all(&[DesiredFile::new(VM_ID, line, 0o644)], Durability::Now)?;
             }
         }
     }
     let bytes = serde_json::to_vec(&record).unwrap_or_default();
-    node.root.write_all(&[Placed::new(BOOT, &bytes, 0o644)], Durability::Later)?;
+    node.root.write_all(&[DesiredFile::new(BOOT, &bytes, 0o644)], Durability::Later)?;
     Ok(record)
 }
 
 /// The machine that the disk belongs to; none when it belongs to nobody.
 pub fn recorded(node: &Node) -> Result<Option<String>, crate::os::Error> {
-    let bytes = node.root.read_if_there(VM_ID)?;
+    let bytes = node.root.read_if_exists(VM_ID)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|id| !id.is_empty()))
 }
 

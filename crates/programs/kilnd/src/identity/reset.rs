@@ -1,6 +1,7 @@
 //! A clone gets rid of its donor's identity: everything of the list, first looked at as a whole, then taken away, then made anew.
 
-use crate::os::{Durability, Found, Kind, Root, Systemd, clock};
+use crate::os::{Durability, FileKind, Root, Systemd, clock};
+use kiln_node_plan::FileState;
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, GENERATIONS, STATE};
 use kiln_node_plan::{JoinCredential, KeepOrDrop, RefuseReason, Treatment, clone_credential};
 
@@ -28,15 +29,15 @@ pub struct Cleaned {
 
 /// Makes a clone a machine of its own.
 pub(super) fn reset(node: &Node, donor: &str, id: Option<&str>) -> Result<(), IdentityError> {
-    let cleaned = clean(&node.root, &REPLACED, |line| node.journal.say(line))?;
-    node.journal.say(&format!("identity: reset {}; {}", cleaned.items.join(", "), cleaned.credential));
+    let cleaned = clean(&node.root, &REPLACED, |line| node.log.info(line))?;
+    node.log.info(&format!("identity: reset {}; {}", cleaned.items.join(", "), cleaned.credential));
     fresh::make(node, id, cleaned.had)?;
     ancestry::add(&node.root, donor, id, clock::wall())?;
     if let Some(socket) = &node.systemd {
         // Without waiting: journald may be ordered after us. Its logs of this boot stay with PID 1 meanwhile.
         let told = Systemd::new(socket, std::time::Duration::from_secs(5)).restart_no_wait(JOURNALD);
         if let Err(error) = told {
-            node.journal.say(&format!("the journal goes on under the donor's machine id: {error}"));
+            node.log.info(&format!("the journal goes on under the donor's machine id: {error}"));
         }
     }
     Ok(())
@@ -108,7 +109,7 @@ fn outside(root: &Root) -> Result<Vec<String>, crate::os::Error> {
 /// A folder stays, empty: its owner and mode were given by a package, and journald writes to disk only where its folder is.
 fn remove(root: &Root, path: &str) -> Result<&'static str, crate::os::Error> {
     match root.kind(path)? {
-        Some(Kind::Folder) => root.clear_folder(path).map(|_| "emptied"),
+        Some(FileKind::Folder) => root.clear_folder(path).map(|_| "emptied"),
         _ => root.remove(path, Durability::Later).map(|_| "removed"),
     }
 }
@@ -136,13 +137,13 @@ fn tokens(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let (mut all, mut evidence) = (Vec::new(), Vec::new());
     for path in root.glob(&format!("{GENERATIONS}/*/*"))? {
         // Only the superuser reads it: mode 0x00.
-        if matches!(root.look(&path)?, Found::File { mode, .. } if mode.trailing_zeros() >= 6) {
+        if matches!(root.file_state(&path)?, FileState::File { mode, .. } if mode.trailing_zeros() >= 6) {
             if path.ends_with(BOOTSTRAP_KUBECONFIG) { evidence.push(path) } else { all.push(path) }
         }
     }
     all.extend(join::own(root)?);
     for path in join::FIRST {
-        if root.kind(path)? == Some(Kind::File) {
+        if root.kind(path)? == Some(FileKind::File) {
             all.push(path.to_owned());
         }
     }

@@ -41,7 +41,7 @@ mod number {
 
     pub(super) const ROUTE_TO: u16 = 1;
     pub(super) const ROUTE_LINK: u16 = 4;
-    pub(super) const ROUTE_BY: u16 = 5;
+    pub(super) const ROUTE_VIA: u16 = 5;
     pub(super) const ROUTE_RANK: u16 = 6;
     pub(super) const ROUTE_FROM: u16 = 7;
     pub(super) const TABLE_MAIN: u8 = 254;
@@ -62,7 +62,7 @@ const FOREVER: u32 = u32::MAX;
 
 /// The kernel's table of links, addresses and routes.
 #[derive(Debug)]
-pub struct Table {
+pub struct Rtnetlink {
     socket: OwnedFd,
 }
 
@@ -78,7 +78,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Whether it is one that [`Table::add_address`] puts on for so long: alone in its network, and soon gone. Others give an address a
+    /// Whether it is one that [`Rtnetlink::add_address`] puts on for so long: alone in its network, and soon gone. Others give an address a
     /// network, or a longer time.
     pub fn is_passing(&self, at_most: Duration) -> bool {
         self.prefix == 32 && self.valid.is_some_and(|valid| valid <= at_most)
@@ -106,32 +106,32 @@ fn four(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
 
 /// A way to one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct HostRoute {
     /// Where to.
     pub to: Ipv4Addr,
     /// By whom; by nobody where it is on the link itself.
-    pub by: Option<Ipv4Addr>,
+    pub via: Option<Ipv4Addr>,
     /// The address that the link has for it.
     pub from: Ipv4Addr,
 }
 
-impl Way {
+impl HostRoute {
     fn body(&self, index: u32) -> Vec<u8> {
-        let scope = if self.by.is_some() { number::SCOPE_UNIVERSE } else { number::SCOPE_LINK };
+        let scope = if self.via.is_some() { number::SCOPE_UNIVERSE } else { number::SCOPE_LINK };
         let mut body = vec![number::INET, 32, 0, 0, number::TABLE_MAIN, OURS, scope, number::UNICAST];
-        body.extend((if self.by.is_some() { number::ON_LINK } else { 0 }).to_ne_bytes());
+        body.extend((if self.via.is_some() { number::ON_LINK } else { 0 }).to_ne_bytes());
         attribute(&mut body, number::ROUTE_TO, &self.to.octets());
         attribute(&mut body, number::ROUTE_LINK, &index.to_ne_bytes());
         attribute(&mut body, number::ROUTE_FROM, &self.from.octets());
         attribute(&mut body, number::ROUTE_RANK, &LAST.to_ne_bytes());
-        if let Some(by) = self.by {
-            attribute(&mut body, number::ROUTE_BY, &by.octets());
+        if let Some(via) = self.via {
+            attribute(&mut body, number::ROUTE_VIA, &via.octets());
         }
         body
     }
 }
 
-impl Table {
+impl Rtnetlink {
     /// Opens it.
     pub fn open() -> Result<Self, Error> {
         let failed = |errno| Error::io("speak with", "rtnetlink", errno);
@@ -178,13 +178,13 @@ impl Table {
 
     /// Leads to one address over a link, from an address of ours. It is an error when there is such a way already; it ends with the
     /// address.
-    pub fn add_way(&self, index: u32, way: &Way) -> Result<(), Error> {
+    pub fn add_route(&self, index: u32, way: &HostRoute) -> Result<(), Error> {
         let flags = number::CREATE | number::EXCLUSIVE;
         self.change("add a way to", &way.to.to_string(), number::NEW_ROUTE, flags, &way.body(index))
     }
 
-    /// Takes away what [`Self::add_way`] made, and nobody else's. Says whether it was there.
-    pub fn remove_way(&self, index: u32, way: &Way) -> Result<bool, Error> {
+    /// Takes away what [`Self::add_route`] made, and nobody else's. Says whether it was there.
+    pub fn remove_route(&self, index: u32, way: &HostRoute) -> Result<bool, Error> {
         gone(self.change("remove the way to", &way.to.to_string(), number::DELETE_ROUTE, 0, &way.body(index)))
     }
 

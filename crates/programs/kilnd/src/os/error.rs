@@ -1,99 +1,91 @@
-//! What can go wrong on a machine.
+//! The error of this module tree.
 
 use std::io;
+use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// What went wrong, and where.
+/// A failed operation on this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system says no.
     #[error("cannot {doing} `{path}`")]
     Io {
-        /// What was tried.
         doing: &'static str,
-        /// On what.
         path: String,
-        /// What it said.
         #[source]
         source: io::Error,
     },
-    /// No room. Nothing that was there before has changed.
-    #[error("no room to {doing} `{path}`: the file system is full; free space on it and run again")]
-    Full {
-        /// What was tried.
-        doing: &'static str,
-        /// On what.
-        path: String,
-    },
-    /// The file system does not take writes. Nothing that was there before has changed.
+    /// Existing files are unchanged.
+    #[error("cannot {doing} `{path}`: the file system is full\nhint: free space on it and run the command again")]
+    Full { doing: &'static str, path: String },
+    /// Existing files are unchanged.
     #[error(
-        "cannot {doing} `{path}`: the file system is mounted read-only; `dmesg` says whether the kernel found it damaged"
+        "cannot {doing} `{path}`: the file system is mounted read-only\nhint: `dmesg` shows whether the kernel found errors on it"
     )]
-    ReadOnly {
-        /// What was tried.
-        doing: &'static str,
-        /// On what.
-        path: String,
-    },
-    /// A path that names nothing, or something outside.
-    #[error("`{path}` is no usable path: {why}")]
+    ReadOnly { doing: &'static str, path: String },
+    #[error("invalid path `{path}`: {why}")]
     Path { path: String, why: &'static str },
-    /// Something else is there.
     #[error("`{path}` is {found}, not {wanted}")]
-    Kind {
-        path: String,
-        /// What is there.
-        found: &'static str,
-        /// What should be there.
-        wanted: &'static str,
-    },
-    /// A file is larger than anything that is expected there.
-    #[error("`{path}` has {size} bytes, more than the {limit} that are expected there")]
+    Kind { path: String, found: &'static str, wanted: &'static str },
+    #[error("`{path}` has {size} bytes; the limit is {limit}")]
     TooLarge { path: String, size: u64, limit: u64 },
-    /// The machine does not know the owner of a file.
-    #[error("`{path}` is to belong to the {kind} `{name}`, which is not in `{list}`")]
+    #[error("cannot set the owner of `{path}`: {kind} `{name}` is not in `{list}`")]
     Owner {
         path: String,
         /// `user` or `group`.
         kind: &'static str,
         name: String,
-        /// Where they were looked for.
+        /// `/etc/passwd` or `/etc/group`.
         list: &'static str,
     },
-    /// The kernel does not take a value.
-    #[error("the kernel does not take `{value}` for `{path}`")]
+    #[error("the kernel rejected the value `{value}` for `{path}`")]
     Setting { path: String, value: String },
-    /// Somebody else is at work.
-    #[error("`{path}` is held by {by}; wait for it to end, or look at what it does")]
-    Held {
+    #[error("`{path}` is locked by {by}\nhint: wait until it has finished, then run the command again")]
+    Locked {
         path: String,
-        /// Who has it: `process 123`, or `another process`.
+        /// `process 123`, or `another process`.
         by: String,
     },
-    /// Deletion would reach into another file system.
-    #[error("`{path}` is not deleted: `{mount}` is mounted in it; unmount it first")]
-    Mounted {
-        /// What was to be deleted.
-        path: String,
-        /// The mount point.
-        mount: String,
+    /// Deleting would reach into another file system.
+    #[error("cannot delete `{path}`: `{mount}` is mounted in it\nhint: unmount it first")]
+    Mounted { path: String, mount: String },
+    #[error("cannot connect to systemd at `{}`", socket.display())]
+    SystemdUnreachable {
+        socket: PathBuf,
+        #[source]
+        source: io::Error,
     },
-    /// A test asked for the end here.
-    #[error("stopped before operation {number}, as asked")]
+    #[error("systemd rejected `{member}` for `{unit}`: {message} ({name})")]
+    SystemdRefused {
+        member: String,
+        unit: String,
+        /// The D-Bus error name.
+        name: String,
+        message: String,
+    },
+    /// The job continues.
+    #[error("systemd did not finish `{member}` of `{unit}` within {seconds} s; the job continues")]
+    JobTimeout { member: String, unit: String, seconds: u64 },
+    /// A test stopped kilnd here with [`crate::os::Root::stop_after`].
+    #[error("stopped before operation {number}, as requested")]
     Stopped {
-        /// The operation that was not done, counted from zero.
+        /// The operation that was not executed, counted from zero.
         number: u64,
     },
 }
 
 impl Error {
-    /// Whether anything is known to be absent: the path, or a folder on the way to it.
+    /// Whether the path, or a folder on the way to it, does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// The number of the system's answer, where that is what went wrong.
+    /// Whether systemd has no unit with that name.
+    pub fn is_no_such_unit(&self) -> bool {
+        matches!(self, Self::SystemdRefused { name, .. } if name.ends_with(".NoSuchUnit"))
+    }
+
+    /// The error number of a failed system call.
     pub(crate) fn errno(&self) -> Option<Errno> {
         match self {
             Self::Io { source, .. } => Errno::from_io_error(source),

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use kiln_node_plan::layout::{CURRENT, GENERATIONS};
-use kiln_node_plan::{Artifact, Content};
+use kiln_node_plan::{DesiredFile, FileContent};
 use rustix::fs::RenameFlags;
 
 use crate::os::error::Error;
 use crate::os::ops::Op;
 use crate::os::owners::Owners;
 use crate::os::root::folders::Folders;
-use crate::os::root::write::{Durability, Placed, temporary};
+use crate::os::root::write::{Durability, temporary};
 use crate::os::root::{Root, split};
 
 /// The generations of a root.
@@ -21,7 +21,7 @@ pub struct Generations {
 
 impl Generations {
     /// Those of a root.
-    pub fn of(root: &Root) -> Self {
+    pub fn new(root: &Root) -> Self {
         Self { root: root.clone() }
     }
 
@@ -44,23 +44,19 @@ impl Generations {
     }
 
     /// Whether a generation's folder holds exactly these files: nothing else, and nothing otherwise, but for what others write anew.
-    pub fn holds(&self, name: &str, files: &[Artifact]) -> Result<bool, Error> {
+    pub fn holds(&self, name: &str, files: &[DesiredFile]) -> Result<bool, Error> {
         let folder = Self::folder(name);
-        let paths: Vec<String> = files.iter().map(|file| format!("{folder}/{}", file.path)).collect();
-        let placed: Vec<Placed<'_>> = placed(files, &paths);
-        let wanted: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
-        let there = self.files(&folder)?;
-        let differing = self.root.differing(&placed)?;
-        let seeded = |path: &str| {
-            files.iter().zip(&paths).any(|(file, at)| at == path && matches!(file.content, Content::Seed(_)))
-        };
-        Ok(there.iter().map(String::as_str).collect::<BTreeSet<_>>() == wanted
-            && differing.iter().all(|file| seeded(file.path)))
+        let files = inside(files, &folder);
+        let wanted: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        let existing = self.files(&folder)?;
+        let differing = self.root.differing(&files)?;
+        Ok(existing.iter().map(String::as_str).collect::<BTreeSet<_>>() == wanted
+            && differing.iter().all(|file| matches!(file.content, FileContent::Seed(_))))
     }
 
     /// Writes a generation's folder, whole or not at all; one of the same name is replaced in one step. Paths are inside the folder.
     /// Nothing is written when the folder holds just that. Says whether anything was.
-    pub fn write(&self, name: &str, files: &[Artifact], durability: Durability) -> Result<bool, Error> {
+    pub fn write(&self, name: &str, files: &[DesiredFile], durability: Durability) -> Result<bool, Error> {
         let folder = Self::folder(name);
         split(&folder)?;
         let there = self.root.kind(&folder)?.is_some();
@@ -68,12 +64,12 @@ impl Generations {
             return Ok(false);
         }
         let building = format!("{GENERATIONS}/{}", temporary(name));
-        let inside = |path: &str| path.starts_with(&building);
-        let mut folders = Folders::of(&self.root);
+        let is_inside = |path: &str| path.starts_with(&building);
+        let mut folders = Folders::new(&self.root);
         let parent = folders.open(GENERATIONS)?;
         self.root.remove_tree(&building)?;
         let written = self.fill(&building, files, durability, &mut folders);
-        if let Err(error) = written.and_then(|()| folders.sync(durability, inside)) {
+        if let Err(error) = written.and_then(|()| folders.sync(durability, is_inside)) {
             let _ = self.root.remove_tree(&building);
             return Err(error);
         }
@@ -82,7 +78,7 @@ impl Generations {
         self.root.ops.act(Op::Rename, "put in place", &folder, || {
             rustix::fs::renameat_with(&parent, temporary(name), &parent, name, flags)
         })?;
-        folders.sync(durability, |path| !inside(path))?;
+        folders.sync(durability, |path| !is_inside(path))?;
         if there {
             self.root.remove_tree(&building)?;
         }
@@ -90,9 +86,9 @@ impl Generations {
     }
 
     /// Puts a generation in force.
-    pub fn flip(&self, name: &str, durability: Durability) -> Result<(), Error> {
+    pub fn switch_to(&self, name: &str, durability: Durability) -> Result<(), Error> {
         let relative = GENERATIONS.rsplit('/').next().unwrap_or(GENERATIONS);
-        self.root.flip(CURRENT, &format!("{relative}/{name}"), durability)
+        self.root.replace_link(CURRENT, &format!("{relative}/{name}"), durability)
     }
 
     /// Takes the oldest away until `keep` are left, and what a writer left that was killed. Never one of `spared`, nor the one in force.
@@ -117,19 +113,18 @@ impl Generations {
     fn fill(
         &self,
         folder: &str,
-        files: &[Artifact],
+        files: &[DesiredFile],
         durability: Durability,
         folders: &mut Folders<'_>,
     ) -> Result<(), Error> {
         folders.open(folder)?;
-        let owners = Owners::of(&self.root);
-        let paths: Vec<String> = files.iter().map(|file| format!("{folder}/{}", file.path)).collect();
-        for file in placed(files, &paths) {
-            let (inner, name) = split(file.path)?;
+        let owners = Owners::new(&self.root);
+        for file in inside(files, folder) {
+            let (inner, name) = split(&file.path)?;
             let parent = folders.open(inner)?;
             let open = self.root.make(&parent, name, &file, &owners)?;
             if let (Durability::Now, Some(open)) = (durability, open) {
-                self.root.ops.act(Op::Sync, "sync", file.path, || rustix::fs::fsync(&open))?;
+                self.root.ops.act(Op::Sync, "sync", &file.path, || rustix::fs::fsync(&open))?;
             }
         }
         Ok(())
@@ -140,7 +135,7 @@ impl Generations {
         let mut all = Vec::new();
         for name in self.root.names(folder)? {
             let path = format!("{folder}/{name}");
-            if self.root.kind(&path)? == Some(crate::os::Kind::Folder) {
+            if self.root.kind(&path)? == Some(crate::os::FileKind::Folder) {
                 all.extend(self.files(&path)?);
             } else {
                 all.push(path);
@@ -150,8 +145,9 @@ impl Generations {
     }
 }
 
-fn placed<'p>(files: &'p [Artifact], paths: &'p [String]) -> Vec<Placed<'p>> {
-    files.iter().zip(paths).map(|(file, path)| Placed { path, ..Placed::from(file) }).collect()
+/// The files of a generation with absolute paths.
+fn inside(files: &[DesiredFile], folder: &str) -> Vec<DesiredFile> {
+    files.iter().map(|file| DesiredFile { path: format!("{folder}/{}", file.path), ..file.clone() }).collect()
 }
 
 fn by_age(mut names: Vec<String>) -> Vec<String> {

@@ -11,7 +11,7 @@ impl Root {
     /// The value of a setting below `/proc/sys` or `/sys`, without the line end; none when the kernel has no such setting, or does not
     /// show it.
     pub fn kernel_setting(&self, path: &str) -> Result<Option<String>, Error> {
-        let bytes = match self.read_if_there(path) {
+        let bytes = match self.read_if_exists(path) {
             Ok(bytes) => bytes,
             // Settings that can only be written.
             Err(error) if matches!(error.errno(), Some(Errno::ACCESS | Errno::INVAL | Errno::IO)) => None,
@@ -41,7 +41,7 @@ impl Root {
         if self.is_host() {
             return Ok(rustix::system::uname().nodename().to_string_lossy().into_owned());
         }
-        let bytes = self.read_if_there("/etc/hostname")?.unwrap_or_default();
+        let bytes = self.read_if_exists("/etc/hostname")?.unwrap_or_default();
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 

@@ -37,7 +37,7 @@ impl Lock {
             match flock(&file, how) {
                 Ok(()) => break,
                 Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => return Err(Error::Held { path: path.to_owned(), by: holder(&mut file) }),
+                Err(Errno::WOULDBLOCK) => return Err(Error::Locked { path: path.to_owned(), by: holder(&mut file) }),
                 Err(source) => return Err(Error::io("lock", path, source)),
             }
         }

@@ -58,7 +58,7 @@ impl Counts {
         made + self.fsyncs + self.syncfs + self.renames + self.links + self.removes
     }
 
-    fn of(&mut self, op: Op) -> &mut u64 {
+    fn counter_mut(&mut self, op: Op) -> &mut u64 {
         match op {
             Op::Folder => &mut self.folders,
             Op::Create => &mut self.creates,
@@ -101,7 +101,7 @@ impl Ops {
         if inner.stop_after.is_some_and(|last| number >= last) {
             return Err(Error::Stopped { number });
         }
-        *inner.counts.of(op) += 1;
+        *inner.counts.counter_mut(op) += 1;
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
+use kiln_node_plan::Owner;
 use rustix::process::{getegid, geteuid};
 
 use crate::os::error::Error;
@@ -30,14 +31,14 @@ pub struct Owners<'r> {
 
 impl<'r> Owners<'r> {
     /// Those of a root. One without lists knows `root` alone.
-    pub fn of(root: &'r Root) -> Self {
+    pub fn new(root: &'r Root) -> Self {
         let ours = || Ids { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         let ours = (!root.is_host() && !geteuid().is_root()).then(ours);
         Self { root, users: OnceCell::new(), groups: OnceCell::new(), ours }
     }
 
     /// The numbers of a file's owner. Digits stand for themselves.
-    pub fn ids(&self, path: &str, user: &str, group: &str) -> Result<Ids, Error> {
+    pub fn ids(&self, path: &str, owner: &Owner) -> Result<Ids, Error> {
         if let Some(ours) = self.ours {
             return Ok(ours);
         }
@@ -45,7 +46,10 @@ impl<'r> Owners<'r> {
             let number = self.number(name, known, list)?;
             number.ok_or_else(|| Error::Owner { path: path.to_owned(), kind, name: name.to_owned(), list })
         };
-        Ok(Ids { uid: find("user", user, &self.users, PASSWD)?, gid: find("group", group, &self.groups, GROUP)? })
+        Ok(Ids {
+            uid: find("user", &owner.user, &self.users, PASSWD)?,
+            gid: find("group", &owner.group, &self.groups, GROUP)?,
+        })
     }
 
     fn number(&self, name: &str, known: &OnceCell<BTreeMap<String, u32>>, list: &str) -> Result<Option<u32>, Error> {
@@ -63,7 +67,7 @@ impl<'r> Owners<'r> {
 }
 
 fn numbers(root: &Root, path: &str) -> Result<BTreeMap<String, u32>, Error> {
-    let text = root.read_if_there(path)?.unwrap_or_default();
+    let text = root.read_if_exists(path)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let mut all = BTreeMap::new();
     for line in text.lines() {

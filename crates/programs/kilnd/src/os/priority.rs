@@ -8,7 +8,7 @@ use crate::os::error::Error;
 const LEAST: i32 = 19;
 
 /// Lets everybody else go first from now on. A unit may have started this program before all others, because they waited for it.
-pub fn give_way() -> Result<(), Error> {
+pub fn lower() -> Result<(), Error> {
     setpriority_process(None, LEAST).map_err(|errno| Error::io("lower the priority of", "this process", errno))
 }
 
@@ -25,7 +25,7 @@ mod tests {
     fn who_gives_way_stands_back_as_far_as_possible() {
         // In a thread: its priority is its own, and ends with it.
         let after = std::thread::spawn(|| {
-            give_way().expect("allowed to everybody");
+            lower().expect("allowed to everybody");
             standing_back().expect("readable")
         });
         assert_eq!(after.join().expect("no panic"), LEAST);

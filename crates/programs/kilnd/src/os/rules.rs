@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use rustix::io::Errno;
 
-use crate::os::address::{Table, attribute, attributes};
+use crate::os::address::{Rtnetlink, attribute, attributes};
 use crate::os::error::Error;
 
 /// Numbers of `linux/rtnetlink.h` and `linux/fib_rules.h`.
@@ -109,9 +109,9 @@ impl Rule {
     }
 }
 
-impl Table {
-    /// Whether [`Self::close`] was done, and is whole.
-    pub fn is_closed(&self, to: Ipv4Addr) -> Result<bool, Error> {
+impl Rtnetlink {
+    /// Whether [`Self::block`] was done, and is whole.
+    pub fn is_blocked(&self, to: Ipv4Addr) -> Result<bool, Error> {
         let mut found = Vec::new();
         let all = &[number::INET, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         self.ask("list", "rules", number::GET_RULE, number::DUMP, all, |body| found.extend(Rule::parse(body)))?;
@@ -120,7 +120,7 @@ impl Table {
 
     /// Keeps packets that the machine forwards from an address: whoever sends one hears at once that it is prohibited. The machine's own
     /// packets are treated as before. What is there already stays.
-    pub fn close(&self, to: Ipv4Addr) -> Result<(), Error> {
+    pub fn block(&self, to: Ipv4Addr) -> Result<(), Error> {
         for rule in Rule::closing(to) {
             let flags = number::CREATE | number::EXCLUSIVE;
             match self.change("keep forwarded packets from", &to.to_string(), number::NEW_RULE, flags, &rule.body()) {
@@ -131,8 +131,8 @@ impl Table {
         Ok(())
     }
 
-    /// Takes away what [`Self::close`] made, and nobody else's rules. What is gone already is no error.
-    pub fn open_again(&self, to: Ipv4Addr) -> Result<(), Error> {
+    /// Takes away what [`Self::block`] made, and nobody else's rules. What is gone already is no error.
+    pub fn unblock(&self, to: Ipv4Addr) -> Result<(), Error> {
         for rule in Rule::closing(to).into_iter().rev() {
             match self.change("let forwarded packets reach", &to.to_string(), number::DELETE_RULE, 0, &rule.body()) {
                 Err(error) if error.errno() == Some(Errno::NOENT) => {}

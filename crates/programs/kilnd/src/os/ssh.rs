@@ -33,7 +33,7 @@ impl HostKey {
     /// Draws a new one.
     pub fn random(comment: &str) -> Result<Self, Error> {
         let check = u32::from_le_bytes(random::bytes()?);
-        Self::of(&random::bytes()?, check, comment)
+        Self::from_seed(&random::bytes()?, check, comment)
     }
 
     /// The text of the private file.
@@ -46,7 +46,7 @@ impl HostKey {
         &self.public
     }
 
-    fn of(seed: &[u8; 32], check: u32, comment: &str) -> Result<Self, Error> {
+    fn from_seed(seed: &[u8; 32], check: u32, comment: &str) -> Result<Self, Error> {
         let wrong = |_| Error::Path { path: HOST_KEY.to_owned(), why: "no key can be made of this seed" };
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(wrong)?;
         let public = pair.public_key().as_ref();
@@ -102,7 +102,7 @@ mod tests {
             0x9d, 0x61, 0xb1, 0x9d, 0xef, 0xfd, 0x5a, 0x60, 0xba, 0x84, 0x4a, 0xf4, 0x92, 0xec, 0x2c, 0xc4, 0x44, 0x49,
             0xc5, 0x69, 0x7b, 0x32, 0x69, 0x19, 0x70, 0x3b, 0xac, 0x03, 0x1c, 0xae, 0x7f, 0x60,
         ];
-        let key = HostKey::of(&seed, 7, "root@node").expect("a key");
+        let key = HostKey::from_seed(&seed, 7, "root@node").expect("a key");
         let blob = STANDARD.decode(key.public().split(' ').nth(1).expect("a blob")).expect("base64");
         assert_eq!(blob[..19], *b"\0\0\0\x0bssh-ed25519\0\0\0\x20");
         assert_eq!(blob[19..23], [0xd7, 0x5a, 0x98, 0x01]);

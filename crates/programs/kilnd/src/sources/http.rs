@@ -52,7 +52,7 @@ impl Http {
             .http_status_as_error(false)
             .timeout_connect(Some(CONNECT))
             .timeout_global(Some(REQUEST))
-            // Questions are minutes apart; a kept connection would only be found dead.
+            // ToObserve are minutes apart; a kept connection would only be found dead.
             .max_idle_connections(0)
             .user_agent(concat!("kilnd/", env!("CARGO_PKG_VERSION")))
             .build();

@@ -1,7 +1,8 @@
-//! What a machine learns from its host, and from nobody else: its id, its custom data, its metadata. Synchronous, without TLS.
+//! Sources outside the machine: DMI, system credentials, the provisioning media, the metadata service and the wire server. Synchronous, and
+//! without TLS, which these services do not offer.
 //!
-//! [`find`] asks the places that may hold a document, in order; [`decode`] takes a document out of what Azure wrapped round it;
-//! [`Keys`] says whether it is signed by somebody that the image trusts. Time, and the wait for a network, come in by [`Wait`].
+//! [`find()`] tries the sources of a document in order. [`decode()`] unpacks a document from base64, gzip and MIME. [`Keys`] verifies its
+//! signature. [`dhcp`] gets an address for the early network. Time and waiting for the network are passed in as [`Wait`].
 
 mod credential;
 mod decode;
@@ -9,6 +10,7 @@ pub mod dhcp;
 mod dmi;
 mod endpoints;
 mod error;
+mod find;
 mod http;
 mod imds;
 mod iso9660;
@@ -16,7 +18,6 @@ mod media;
 mod ovf;
 mod retry;
 mod signature;
-mod source;
 mod wait;
 mod wire_server;
 
@@ -25,11 +26,11 @@ pub use decode::{DecodeError, Decoded, decode, unbase64};
 pub use dmi::{BadVmId, VmId, vm_id};
 pub use endpoints::Endpoints;
 pub use error::Error;
+pub use find::{FoundDocument, Lookup, NoDocument, Source, find, find_saved};
 pub use imds::{Imds, Instance};
 pub use media::ovf_env;
 pub use ovf::{BadOvf, OvfEnv};
 pub use retry::{Next, Outcome, Rules, mix};
 pub use signature::{BadKey, Keys, SignatureError};
-pub use source::{Found, Looked, NotFound, Source, find, find_kept};
 pub use wait::{Scaled, Wait};
 pub use wire_server::report_ready;

@@ -1,196 +1,206 @@
-//! Noticing a document, weighing it, and putting it in force.
+//! Polls for a document, decides what to do with it, and applies it.
 
 use std::time::Duration;
 
 use crate::apiserver::Severity;
-use crate::os::{Durability, Placed};
+use crate::os::{self, Durability};
 use crate::sources::{Rules, Wait as _, report_ready};
 use kiln_node_config::Effect;
-use kiln_node_plan::{Ask, Offer, Verdict};
+use kiln_node_plan::DesiredFile;
+use kiln_node_plan::{Admission, PlanAction, Request};
 
 use super::Watch;
-use super::condition::News;
-use super::schedule::Rhythm;
-use crate::apply::candidate::Offered;
-use crate::apply::{self, Consent, NotApplied};
+use super::condition::CandidateOutcome;
+use super::schedule::Timing;
+use crate::apply::candidate::Candidate;
+use crate::apply::{self, ApplyError, Consent};
 use crate::boot::kind::BootKind;
-use crate::log::chain;
+use crate::log::error_chain;
 use crate::status::Outcome;
 
-/// Where a document came from, as the status says it.
+/// The source, as the status shows it.
 const SOURCE: &str = "user data";
-/// A look that is not answered in this time is left for the next one: the loop has other things to do.
-const LOOK: Duration = Duration::from_secs(20);
-/// That the platform was told that the machine has started.
+/// Time limit of a request. The loop has other tasks; the next poll tries again.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Exists after kilnd reported to the wire server that the machine has started.
 const REPORTED: &str = "/run/kiln/reported";
 
 impl Watch<'_> {
-    /// Looks for a document where one may change while the machine runs.
-    pub(super) fn look(&mut self, now: Duration) {
-        let asked_for = std::mem::take(&mut self.asked_for);
-        let rules = Rules { deadline: LOOK, ..Rules::IMDS };
+    /// Polls the source whose document can change while the machine runs.
+    pub(super) fn poll(&mut self, now: Duration) {
+        let requested = std::mem::take(&mut self.poll_requested);
+        let rules = Rules { deadline: TIMEOUT, ..Rules::IMDS };
         let bytes = match self.imds.user_data(rules, &self.node.wait) {
             Ok(bytes) => {
-                self.last_look_error = None;
+                self.last_poll_error = None;
                 bytes
             }
             Err(error) => {
-                let error = chain(&error).join(": ");
-                // Once, and not with every poll of an outage.
-                if self.last_look_error.as_ref() != Some(&error) {
-                    self.node.journal.say(&format!("no document could be looked for: {error}"));
+                let error = error_chain(&error).join(": ");
+                // Logged once, not at every poll of an outage.
+                if self.last_poll_error.as_ref() != Some(&error) {
+                    self.node.log.info(&format!("cannot poll for a document: {error}"));
                 }
-                self.last_look_error = Some(error);
+                self.last_poll_error = Some(error);
                 return;
             }
         };
         let Some(bytes) = bytes else { return };
-        let seen = kiln_node_config::canonical::hash(&bytes);
-        if self.seen.as_ref() == Some(&seen) && !asked_for {
+        let hash = kiln_node_config::canonical::hash(&bytes);
+        if self.last_polled.as_ref() == Some(&hash) && !requested {
             return;
         }
-        let new = self.seen.replace(seen).is_none_or(|before| Some(&before) != self.seen.as_ref());
-        match Offered::read(&self.node.root, &bytes, SOURCE) {
-            Ok(offered) => self.weigh(now, offered, asked_for),
-            Err(error) => self.refuse(now, new, &chain(&error).join(": ")),
+        let is_new = self.last_polled.replace(hash).is_none_or(|before| Some(&before) != self.last_polled.as_ref());
+        match Candidate::read(&self.node.root, &bytes, SOURCE) {
+            Ok(candidate) => self.assess(now, candidate, requested),
+            Err(error) => self.reject(now, is_new, &error_chain(&error).join(": ")),
         }
     }
 
-    /// A document that is not taken. What is in force stays.
-    fn refuse(&mut self, now: Duration, new: bool, why: &str) {
-        self.drop_held();
-        self.news = News::Refused(why.to_owned());
-        if new {
-            self.say(Severity::Warning, "KilnRefused", &format!("a document is not taken: {why}"));
+    /// Rejects a document. The generation in force stays.
+    fn reject(&mut self, now: Duration, is_new: bool, why: &str) {
+        self.drop_waiting();
+        self.candidate_outcome = CandidateOutcome::Rejected(why.to_owned());
+        if is_new {
+            self.announce(Severity::Warning, "KilnRejected", &format!("document rejected: {why}"));
             self.report(Outcome::Failed, Some(why));
         }
-        self.schedule.tell_now(now);
+        self.schedule.sync_now(now);
     }
 
-    fn weigh(&mut self, now: Duration, offered: Offered, asked_for: bool) {
-        let number = offered.config.metadata.generation;
-        let (offer, way) = match apply::plan(self.node, &offered) {
+    fn assess(&mut self, now: Duration, candidate: Candidate, requested: bool) {
+        let number = candidate.config.metadata.generation;
+        let (admission, transition) = match apply::plan(self.node, &candidate) {
             Ok(planned) => planned,
-            Err(error) => return self.refuse(now, true, &chain(&error).join(": ")),
+            Err(error) => return self.reject(now, true, &error_chain(&error).join(": ")),
         };
-        self.drop_held();
-        self.news = News::None;
-        self.schedule.tell_now(now);
-        match offer {
-            Offer::InForce => {}
-            Offer::Outranked { by } if by > number => {
-                self.node.journal.say(&format!("generation {number} is offered and {by} is in force"));
+        self.drop_waiting();
+        self.candidate_outcome = CandidateOutcome::None;
+        self.schedule.sync_now(now);
+        match admission {
+            Admission::InForce => {}
+            Admission::Outranked { by } if by > number => {
+                self.node.log.info(&format!("ignoring generation {number}: generation {by} is in force"));
             }
-            Offer::Outranked { .. } => {
-                let why =
-                    format!("another document with the number {number} is in force; give this one a higher number");
-                self.refuse(now, true, &why);
+            Admission::Outranked { .. } => {
+                let why = format!("another document with generation {number} is in force; raise `metadata.generation`");
+                self.reject(now, true, &why);
             }
-            Offer::Refused { reason } => self.news = News::CameBack(format!("generation {number} came back {reason}")),
-            Offer::Take => {
-                let plan = &way.plan;
-                let asks = plan.asks.clone();
-                match plan.verdict() {
-                    Verdict::Paused => {
+            Admission::Rejected { reason } => {
+                self.candidate_outcome =
+                    CandidateOutcome::Reverted(format!("generation {number} was reverted {reason}"))
+            }
+            Admission::Accept => {
+                let plan = &transition.plan;
+                let requests = plan.requests.clone();
+                match plan.action() {
+                    PlanAction::Paused => {
                         let what = format!(
-                            "generation {number} would change {} fields, and says to report only",
+                            "generation {number} would change {} fields, but `spec.update.paused` is set",
                             plan.changes.len()
                         );
-                        self.node.journal.say(&what);
-                        self.news = News::Paused(what);
+                        self.node.log.info(&what);
+                        self.candidate_outcome = CandidateOutcome::Paused(what);
                     }
-                    Verdict::Ask if self.is_allowed(number, &asks) => self.hold(now, offered, false, true),
-                    Verdict::Ask => {
-                        self.asked.wishes.wait(&asks, number, &offered.hash);
-                        self.save_wishes();
-                        let lines = self.asked.wishes.lines().join("; ");
-                        self.say(Severity::Normal, "KilnPending", &format!("the cluster is asked for {lines}"));
-                        self.report(Outcome::Asked, None);
+                    PlanAction::Request if self.is_allowed(number, &requests) => {
+                        self.schedule_apply(now, candidate, false, true)
                     }
-                    Verdict::Apply | Verdict::Nothing => {
-                        let spread = plan.effect >= Effect::Restart && !asked_for;
-                        self.hold(now, offered, spread, false);
+                    PlanAction::Request => {
+                        self.stored.requests.wait_for(&requests, number, &candidate.hash);
+                        self.save_requests();
+                        let lines = self.stored.requests.lines().join("; ");
+                        self.announce(Severity::Normal, "KilnPending", &format!("waiting for the cluster: {lines}"));
+                        self.report(Outcome::Requested, None);
+                    }
+                    PlanAction::Apply | PlanAction::Nothing => {
+                        let spread = plan.effect >= Effect::Restart && !requested;
+                        self.schedule_apply(now, candidate, spread, false);
                     }
                 }
             }
         }
     }
 
-    /// The cluster made room for this document. No node becomes another one, whoever allows it.
-    fn is_allowed(&self, number: u64, asks: &[Ask]) -> bool {
-        self.allowed == Some(number) && !asks.contains(&Ask::Replace)
+    /// Whether the cluster allows this document. A change that needs a new node is never allowed.
+    fn is_allowed(&self, number: u64, requests: &[Request]) -> bool {
+        self.allowed == Some(number) && !requests.contains(&Request::Replace)
     }
 
-    fn hold(&mut self, now: Duration, offered: Offered, spread: bool, allowed: bool) {
-        let delay = self.schedule.hold(now, Rhythm::of(&offered.config), &offered.hash, spread);
+    fn schedule_apply(&mut self, now: Duration, candidate: Candidate, spread: bool, allowed: bool) {
+        let delay = self.schedule.schedule_apply(now, Timing::from_config(&candidate.config), &candidate.hash, spread);
         if !delay.is_zero() {
-            let what = format!("generation {} comes in {} s", offered.config.metadata.generation, delay.as_secs());
-            self.node.journal.say(&what);
-            self.news = News::Waits(what);
+            let what =
+                format!("generation {} will be applied in {} s", candidate.config.metadata.generation, delay.as_secs());
+            self.node.log.info(&what);
+            self.candidate_outcome = CandidateOutcome::Waiting(what);
         }
-        self.held = Some((offered, allowed));
+        self.waiting = Some((candidate, allowed));
     }
 
-    /// No document waits for its turn or for the cluster.
-    fn drop_held(&mut self) {
-        self.held = None;
-        self.schedule.drop_held();
-        if self.asked.wishes.act.take().is_some() {
-            self.save_wishes();
+    /// Drops a candidate that waits for its delay or for the cluster.
+    fn drop_waiting(&mut self) {
+        self.waiting = None;
+        self.schedule.cancel_apply();
+        if self.stored.requests.act.take().is_some() {
+            self.save_requests();
         }
     }
 
-    /// Puts the document in force whose turn has come.
+    /// Applies the waiting candidate.
     pub(super) fn apply(&mut self, now: Duration) {
-        let Some((offered, allowed)) = self.held.take() else { return };
-        let number = offered.config.metadata.generation;
-        let consent = if allowed { Consent::Person } else { Consent::Offer };
-        self.schedule.tell_now(now);
-        match apply::apply(self.node, &offered, consent) {
+        let Some((candidate, allowed)) = self.waiting.take() else { return };
+        let number = candidate.config.metadata.generation;
+        let consent = if allowed { Consent::Forced } else { Consent::Automatic };
+        self.schedule.sync_now(now);
+        match apply::apply(self.node, &candidate, consent) {
             Ok(applied) => {
-                self.news = News::None;
+                self.candidate_outcome = CandidateOutcome::None;
                 let mut status = applied.status("watch");
                 if applied.outcome == Outcome::Applied {
                     self.finished = applied.generation.as_ref().map(|generation| generation.folder.clone());
                     let effect = applied.plan.effect;
-                    self.say(
+                    self.announce(
                         Severity::Normal,
                         "KilnApplied",
                         &format!("generation {number} is in force, on trial ({effect})"),
                     );
                 }
                 if applied.outcome == Outcome::Applied && applied.plan.effect == Effect::Reboot {
-                    let boot = self.boot();
-                    if self.asked.wishes.restart(number, &offered.hash, &boot) {
-                        self.save_wishes();
+                    let boot = self.boot_id();
+                    if self.stored.requests.request_reboot(number, &candidate.hash, &boot) {
+                        self.save_requests();
                     }
                 }
                 if let Some(generation) = applied.generation {
-                    self.keep_up(&applied.state, self.node.wait.now());
-                    self.count(&generation);
+                    self.follow_state(&applied.state, self.node.wait.now());
+                    self.record_requests(&generation);
                 }
-                status.pending = self.asked.wishes.lines();
+                status.pending = self.stored.requests.lines();
                 self.node.report(status);
             }
-            Err(NotApplied::Host(crate::os::Error::Held { .. })) => {
-                // Somebody is at work; what they leave decides whether this one is still wanted.
-                self.seen = None;
-                self.schedule.look_now(now + LOOK);
+            Err(ApplyError::NotPlanned(apply::Error::Os(os::Error::Locked { .. }))) => {
+                // Another process is changing the node. Its result decides whether this candidate is still wanted.
+                self.last_polled = None;
+                self.schedule.poll_at(now + TIMEOUT);
             }
             Err(error) => {
-                let causes = chain(&error).join(": ");
-                self.news = match error {
-                    NotApplied::CameBack { .. } => News::CameBack(format!("generation {number}: {causes}")),
-                    _ => News::Failed(format!("generation {number}: {causes}")),
+                let causes = error_chain(&error).join(": ");
+                self.candidate_outcome = match error {
+                    ApplyError::Reverted { .. } => CandidateOutcome::Reverted(format!("generation {number}: {causes}")),
+                    _ => CandidateOutcome::Failed(format!("generation {number}: {causes}")),
                 };
-                self.say(Severity::Warning, "KilnFailed", &format!("generation {number} is not in force: {causes}"));
+                self.announce(
+                    Severity::Warning,
+                    "KilnFailed",
+                    &format!("generation {number} was not applied: {causes}"),
+                );
                 self.report(Outcome::Failed, Some(&causes));
             }
         }
     }
 
-    /// Tells the platform that the machine has started, where the document says that nobody else does. Once per first boot.
-    pub(super) fn ready(&mut self) {
+    /// Reports to the wire server that the machine has started, if the document says so. Once per first boot.
+    pub(super) fn report_ready(&mut self) {
         let wanted = self.in_force.as_ref().is_some_and(|(_, config)| config.spec.platform.report_ready == Some(true));
         if !wanted || self.reported_ready {
             return;
@@ -200,15 +210,17 @@ impl Watch<'_> {
             self.reported_ready = true;
             return;
         }
-        let rules = Rules { deadline: LOOK, ..Rules::WIRE };
+        let rules = Rules { deadline: TIMEOUT, ..Rules::WIRE };
         match report_ready(&self.node.endpoints, rules, &self.node.wait, 0) {
             Ok(()) => {
-                self.node.journal.say("the platform knows that the machine has started");
+                self.node.log.info("reported to the wire server that the machine has started");
                 self.reported_ready = true;
-                // Without it a restart of the program tells it again, which does no harm.
-                let _ = self.node.root.write_all(&[Placed::new(REPORTED, b"", 0o600)], Durability::Later);
+                // If this fails, a restart of kilnd reports again, which is harmless.
+                let _ = self.node.root.write_all(&[DesiredFile::new(REPORTED, b"", 0o600)], Durability::Later);
             }
-            Err(error) => self.node.journal.say(&format!("the platform was not told: {}", chain(&error).join(": "))),
+            Err(error) => {
+                self.node.log.info(&format!("cannot report to the wire server: {}", error_chain(&error).join(": ")))
+            }
         }
     }
 }

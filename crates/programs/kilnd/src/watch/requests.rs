@@ -1,38 +1,38 @@
-//! What only the cluster can do to a node's object, remembered until it is done.
+//! Requests to the cluster, kept until they are fulfilled.
 //!
-//! A document in force is no longer different from itself, so what changed with it is written down when it is put in force, and crossed
-//! out when the node's object shows it.
+//! Once a document is in force, a plan does not show its changes any more. So they are recorded when it is applied, and removed when the
+//! Node object shows them.
 
 use std::collections::BTreeMap;
 
 use crate::apiserver::Node;
-use kiln_node_plan::Ask;
+use kiln_node_plan::Request;
 use kiln_node_plan::labels::node_may_set;
 use serde::{Deserialize, Serialize};
 
-/// What the beginning of every annotation of pending things is.
+/// Prefix of the annotations of pending requests.
 const PENDING: &str = "kiln.dev/pending-";
-/// Everything that may be pending: an annotation each.
+/// Suffixes of these annotations.
 const KINDS: [&str; 7] = ["labels", "taints", "reload", "restart", "drain", "reboot", "replace"];
 
-/// What only the cluster can do.
+/// Pending requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Wishes {
-    /// Labels to set, or to take away.
+pub(super) struct Requests {
+    /// Labels to set, or to remove (`None`).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: BTreeMap<String, Option<String>>,
-    /// Taints by `key:effect`, to set with this value or to take away.
+    /// Taints by `key:effect`, to set with this value or to remove (`None`).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) taints: BTreeMap<String, Option<String>>,
-    /// What must happen before a document can be put in force, `reload` to `replace`, and which document waits for it.
+    /// A document that waits for `reload`, `restart`, `drain`, `reboot` or `replace`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) act: Option<Waiting>,
-    /// A document in force that is wholly so only after a restart of the machine, and the boot in which it came.
+    pub(super) act: Option<PendingRequest>,
+    /// A document in force that needs a reboot to take full effect, and the boot in which it was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) restart: Option<(Waiting, String)>,
-    /// The hash of the document that the machine restarted for last. It is not asked for again: where a restart does not help, a cluster
-    /// that obeys would restart the machine for ever.
+    pub(super) restart: Option<(PendingRequest, String)>,
+    /// The hash of the document for which the machine rebooted last. The reboot is not requested again: if it did not help, the cluster would
+    /// reboot the machine forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) restarted: Option<String>,
 }
@@ -40,73 +40,72 @@ pub(super) struct Wishes {
 /// A document that waits for the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Waiting {
-    /// What for.
+pub(super) struct PendingRequest {
     pub(super) kind: String,
     pub(super) generation: u64,
     pub(super) hash: String,
 }
 
-impl Wishes {
-    /// Adds what a plan asks of the node's object.
-    pub(super) fn add(&mut self, asks: &[Ask]) {
-        for ask in asks {
-            match ask {
-                Ask::Labels { set, remove, .. } => {
+impl Requests {
+    /// Adds the label and taint requests of a plan.
+    pub(super) fn add(&mut self, requests: &[Request]) {
+        for request in requests {
+            match request {
+                Request::Labels { set, remove, .. } => {
                     self.labels.extend(set.iter().map(|(key, value)| (key.clone(), Some(value.clone()))));
                     self.labels.extend(remove.iter().map(|key| (key.clone(), None)));
                 }
-                Ask::Taints { set, remove } => {
+                Request::Taints { set, remove } => {
                     let named =
                         |taint: &kiln_node_config::spec::Taint| format!("{}:{}", taint.key, taint.effect.as_str());
                     self.taints.extend(set.iter().map(|taint| (named(taint), Some(taint.value.clone()))));
                     self.taints.extend(remove.iter().map(|name| (name.clone(), None)));
                 }
-                Ask::Reload | Ask::Restart | Ask::Drain | Ask::Reboot | Ask::Replace => {}
+                Request::Reload | Request::Restart | Request::Drain | Request::Reboot | Request::Replace => {}
             }
         }
     }
 
-    /// A document waits for what its plan asks of the cluster.
-    pub(super) fn wait(&mut self, asks: &[Ask], generation: u64, hash: &str) {
-        let kind = asks.iter().find_map(|ask| match ask {
-            Ask::Reload => Some("reload"),
-            Ask::Restart => Some("restart"),
-            Ask::Drain => Some("drain"),
-            Ask::Reboot => Some("reboot"),
-            Ask::Replace => Some("replace"),
-            Ask::Labels { .. } | Ask::Taints { .. } => None,
+    /// Records that a document waits for the other requests of its plan.
+    pub(super) fn wait_for(&mut self, requests: &[Request], generation: u64, hash: &str) {
+        let kind = requests.iter().find_map(|request| match request {
+            Request::Reload => Some("reload"),
+            Request::Restart => Some("restart"),
+            Request::Drain => Some("drain"),
+            Request::Reboot => Some("reboot"),
+            Request::Replace => Some("replace"),
+            Request::Labels { .. } | Request::Taints { .. } => None,
         });
-        self.act = kind.map(|kind| Waiting { kind: kind.to_owned(), generation, hash: hash.to_owned() });
+        self.act = kind.map(|kind| PendingRequest { kind: kind.to_owned(), generation, hash: hash.to_owned() });
     }
 
-    /// A document is in force, and wholly so after a restart of the machine. False where that was asked for, and happened.
-    pub(super) fn restart(&mut self, generation: u64, hash: &str, boot: &str) -> bool {
+    /// Requests a reboot for a document in force. Returns false if the machine has rebooted for it already.
+    pub(super) fn request_reboot(&mut self, generation: u64, hash: &str, boot: &str) -> bool {
         if self.restarted.as_deref() == Some(hash) {
             return false;
         }
-        let waiting = Waiting { kind: "reboot".to_owned(), generation, hash: hash.to_owned() };
-        self.restart = Some((waiting, boot.to_owned()));
+        let pending = PendingRequest { kind: "reboot".to_owned(), generation, hash: hash.to_owned() };
+        self.restart = Some((pending, boot.to_owned()));
         true
     }
 
-    /// This is the boot that the machine is in: a restart that was asked for in another one has happened.
-    pub(super) fn booted(&mut self, boot: &str) {
-        if let Some((waiting, _)) = self.restart.take_if(|(_, asked_in)| asked_in != boot) {
-            self.restarted = Some(waiting.hash);
+    /// Sets the current boot. A reboot that was requested in another boot has happened.
+    pub(super) fn note_boot(&mut self, boot: &str) {
+        if let Some((done, _)) = self.restart.take_if(|(_, requested_in)| requested_in != boot) {
+            self.restarted = Some(done.hash);
         }
     }
 
-    /// Crosses out what the node's object shows.
-    pub(super) fn cross_out(&mut self, node: &Node) {
+    /// Removes requests that the Node object fulfils.
+    pub(super) fn remove_fulfilled(&mut self, node: &Node) {
         self.labels.retain(|key, value| node.labels.get(key) != value.as_ref());
         self.taints.retain(|name, value| {
-            let is = node.taints.iter().find(|taint| format!("{}:{}", taint.key, taint.effect) == *name);
-            is.map(|taint| &taint.value) != value.as_ref()
+            let current = node.taints.iter().find(|taint| format!("{}:{}", taint.key, taint.effect) == *name);
+            current.map(|taint| &taint.value) != value.as_ref()
         });
     }
 
-    /// Labels that the node may change itself.
+    /// Labels that the node may set itself.
     pub(super) fn own_labels(&self) -> BTreeMap<String, Option<String>> {
         self.labels
             .iter()
@@ -115,39 +114,39 @@ impl Wishes {
             .collect()
     }
 
-    /// The annotations that say what is pending; none for those that say nothing any more.
+    /// The annotations; `None` removes one that is not needed any more.
     pub(super) fn annotations(&self) -> BTreeMap<String, Option<String>> {
         let lines = self.pending();
         KINDS.iter().map(|kind| (format!("{PENDING}{kind}"), lines.get(*kind).cloned())).collect()
     }
 
-    /// What is pending, for people.
+    /// The requests as text.
     pub(super) fn lines(&self) -> Vec<String> {
         self.pending().into_iter().map(|(kind, what)| format!("{kind}: {what}")).collect()
     }
 
     fn pending(&self) -> BTreeMap<&str, String> {
         let mut pending = BTreeMap::new();
-        let others = self.labels.iter().filter(|(key, _)| !node_may_set(key));
-        let labels: Vec<String> = others
+        let foreign = self.labels.iter().filter(|(key, _)| !node_may_set(key));
+        let labels: Vec<String> = foreign
             .map(|(key, value)| value.as_ref().map_or_else(|| format!("{key}-"), |value| format!("{key}={value}")))
             .collect();
-        let taints: Vec<String> = self.taints.iter().map(|(name, value)| spelled(name, value.as_deref())).collect();
+        let taints: Vec<String> = self.taints.iter().map(|(name, value)| taint_text(name, value.as_deref())).collect();
         if !labels.is_empty() {
             pending.insert("labels", labels.join(","));
         }
         if !taints.is_empty() {
             pending.insert("taints", taints.join(","));
         }
-        for act in self.restart.iter().map(|(act, _)| act).chain(&self.act) {
-            pending.insert(act.kind.as_str(), format!("generation {} ({})", act.generation, act.hash));
+        for one in self.restart.iter().map(|(one, _)| one).chain(&self.act) {
+            pending.insert(one.kind.as_str(), format!("generation {} ({})", one.generation, one.hash));
         }
         pending
     }
 }
 
-/// As `kubectl taint` spells it, so that people can paste it.
-fn spelled(name: &str, value: Option<&str>) -> String {
+/// A taint in the form of `kubectl taint`.
+fn taint_text(name: &str, value: Option<&str>) -> String {
     let (key, effect) = name.rsplit_once(':').unwrap_or((name, ""));
     match value {
         None => format!("{name}-"),
@@ -162,97 +161,104 @@ mod tests {
 
     use super::*;
 
-    fn labels(set: &[(&str, &str)], remove: &[&str]) -> Ask {
-        Ask::Labels {
+    fn labels(set: &[(&str, &str)], remove: &[&str]) -> Request {
+        Request::Labels {
             set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             remove: remove.iter().map(|key| (*key).to_owned()).collect(),
             by_node: false,
         }
     }
 
-    fn taint() -> Ask {
+    fn taint() -> Request {
         let taint =
             Taint { key: "gpu".to_owned(), value: "a".to_owned(), effect: TaintEffect::NoSchedule, ..Taint::default() };
-        Ask::Taints { set: vec![taint], remove: vec!["old:NoExecute".to_owned()] }
+        Request::Taints { set: vec![taint], remove: vec!["old:NoExecute".to_owned()] }
     }
 
-    fn said(wishes: &Wishes, kind: &str) -> Option<String> {
-        wishes.annotations()[&format!("{PENDING}{kind}")].clone()
+    fn annotation(requests: &Requests, kind: &str) -> Option<String> {
+        requests.annotations()[&format!("{PENDING}{kind}")].clone()
     }
 
     #[test]
-    fn what_a_node_may_do_itself_is_never_shown_as_pending() {
-        let mut wishes = Wishes::default();
-        wishes.add(&[labels(&[("example.com/a", "1"), ("node-role.kubernetes.io/x", "y")], &["team"]), taint()]);
-        assert_eq!(said(&wishes, "labels").as_deref(), Some("node-role.kubernetes.io/x=y"));
-        assert_eq!(said(&wishes, "taints").as_deref(), Some("gpu=a:NoSchedule,old:NoExecute-"));
-        assert_eq!(said(&wishes, "drain"), None);
-        let own = wishes.own_labels();
+    fn labels_that_the_node_may_set_are_not_pending() {
+        let mut requests = Requests::default();
+        requests.add(&[labels(&[("example.com/a", "1"), ("node-role.kubernetes.io/x", "y")], &["team"]), taint()]);
+        assert_eq!(annotation(&requests, "labels").as_deref(), Some("node-role.kubernetes.io/x=y"));
+        assert_eq!(annotation(&requests, "taints").as_deref(), Some("gpu=a:NoSchedule,old:NoExecute-"));
+        assert_eq!(annotation(&requests, "drain"), None);
+        let own = requests.own_labels();
         assert_eq!(own.keys().collect::<Vec<_>>(), ["example.com/a", "team"]);
         assert_eq!(own["team"], None);
     }
 
     #[test]
-    fn what_the_node_shows_is_crossed_out_and_nothing_else() {
-        let mut wishes = Wishes::default();
-        wishes.add(&[labels(&[("a.kubernetes.io/x", "1"), ("b.kubernetes.io/x", "1")], &["c"]), taint()]);
+    fn fulfilled_requests_are_removed() {
+        let mut requests = Requests::default();
+        requests.add(&[labels(&[("a.kubernetes.io/x", "1"), ("b.kubernetes.io/x", "1")], &["c"]), taint()]);
         let mut node = Node::default();
         node.labels.insert("a.kubernetes.io/x".to_owned(), "1".to_owned());
         node.labels.insert("b.kubernetes.io/x".to_owned(), "another".to_owned());
-        wishes.cross_out(&node);
-        assert_eq!(wishes.labels.keys().collect::<Vec<_>>(), ["b.kubernetes.io/x"], "one shown, one gone already");
-        assert_eq!(wishes.taints.keys().collect::<Vec<_>>(), ["gpu:NoSchedule"]);
+        requests.remove_fulfilled(&node);
+        assert_eq!(
+            requests.labels.keys().collect::<Vec<_>>(),
+            ["b.kubernetes.io/x"],
+            "one is set, one is absent already"
+        );
+        assert_eq!(requests.taints.keys().collect::<Vec<_>>(), ["gpu:NoSchedule"]);
         let taint = |value: &str| crate::apiserver::Taint {
             key: "gpu".to_owned(),
             value: value.to_owned(),
             effect: "NoSchedule".to_owned(),
         };
         node.taints = vec![taint("b")];
-        wishes.cross_out(&node);
-        assert_eq!(wishes.taints.len(), 1, "another value is another taint");
+        requests.remove_fulfilled(&node);
+        assert_eq!(requests.taints.len(), 1, "the value differs");
         node.taints = vec![taint("a")];
-        wishes.cross_out(&node);
-        assert!(wishes.taints.is_empty());
+        requests.remove_fulfilled(&node);
+        assert!(requests.taints.is_empty());
     }
 
     #[test]
-    fn the_last_word_on_a_label_counts_and_going_back_takes_the_wish_back() {
-        let mut wishes = Wishes::default();
-        wishes.add(&[labels(&[("x.k8s.io/a", "1")], &[])]);
-        wishes.add(&[labels(&[("x.k8s.io/a", "2")], &[])]);
-        assert_eq!(said(&wishes, "labels").as_deref(), Some("x.k8s.io/a=2"));
-        wishes.add(&[labels(&[], &["x.k8s.io/a"])]);
-        wishes.cross_out(&Node::default());
-        assert_eq!(wishes, Wishes::default());
+    fn later_request_for_a_label_replaces_the_earlier_one() {
+        let mut requests = Requests::default();
+        requests.add(&[labels(&[("x.k8s.io/a", "1")], &[])]);
+        requests.add(&[labels(&[("x.k8s.io/a", "2")], &[])]);
+        assert_eq!(annotation(&requests, "labels").as_deref(), Some("x.k8s.io/a=2"));
+        requests.add(&[labels(&[], &["x.k8s.io/a"])]);
+        requests.remove_fulfilled(&Node::default());
+        assert_eq!(requests, Requests::default());
     }
 
     #[test]
-    fn a_document_that_waits_says_what_for_and_survives_a_restart() {
-        let mut wishes = Wishes::default();
-        wishes.wait(&[taint(), Ask::Drain], 8, "abc");
-        assert_eq!(said(&wishes, "drain").as_deref(), Some("generation 8 (abc)"));
-        assert_eq!(wishes.lines(), ["drain: generation 8 (abc)"]);
-        let text = serde_json::to_string(&wishes).expect("json");
-        assert_eq!(serde_json::from_str::<Wishes>(&text).expect("read"), wishes);
-        wishes.wait(&[Ask::Restart], 9, "def");
-        assert_eq!((said(&wishes, "drain"), said(&wishes, "restart").as_deref()), (None, Some("generation 9 (def)")));
-        wishes.wait(&[], 10, "ghi");
-        assert_eq!(said(&wishes, "restart"), None);
+    fn waiting_document_is_annotated_and_survives_a_restart() {
+        let mut requests = Requests::default();
+        requests.wait_for(&[taint(), Request::Drain], 8, "abc");
+        assert_eq!(annotation(&requests, "drain").as_deref(), Some("generation 8 (abc)"));
+        assert_eq!(requests.lines(), ["drain: generation 8 (abc)"]);
+        let text = serde_json::to_string(&requests).expect("json");
+        assert_eq!(serde_json::from_str::<Requests>(&text).expect("read"), requests);
+        requests.wait_for(&[Request::Restart], 9, "def");
+        assert_eq!(
+            (annotation(&requests, "drain"), annotation(&requests, "restart").as_deref()),
+            (None, Some("generation 9 (def)"))
+        );
+        requests.wait_for(&[], 10, "ghi");
+        assert_eq!(annotation(&requests, "restart"), None);
     }
 
     #[test]
-    fn a_restart_is_asked_for_until_the_machine_is_in_another_boot() {
-        let mut wishes = Wishes::default();
-        wishes.restart(8, "abc", "boot-1");
-        wishes.booted("boot-1");
-        wishes.wait(&[Ask::Drain], 9, "def");
-        assert_eq!(said(&wishes, "reboot").as_deref(), Some("generation 8 (abc)"));
-        assert_eq!(said(&wishes, "drain").as_deref(), Some("generation 9 (def)"));
-        wishes.booted("boot-2");
-        assert_eq!(said(&wishes, "reboot"), None);
-        assert!(!wishes.restart(8, "abc", "boot-2"), "it has happened, and a second one would not help");
-        assert_eq!(said(&wishes, "reboot"), None);
-        assert!(wishes.restart(9, "def", "boot-2"));
-        assert_eq!(said(&wishes, "reboot").as_deref(), Some("generation 9 (def)"));
+    fn reboot_is_requested_until_the_next_boot() {
+        let mut requests = Requests::default();
+        requests.request_reboot(8, "abc", "boot-1");
+        requests.note_boot("boot-1");
+        requests.wait_for(&[Request::Drain], 9, "def");
+        assert_eq!(annotation(&requests, "reboot").as_deref(), Some("generation 8 (abc)"));
+        assert_eq!(annotation(&requests, "drain").as_deref(), Some("generation 9 (def)"));
+        requests.note_boot("boot-2");
+        assert_eq!(annotation(&requests, "reboot"), None);
+        assert!(!requests.request_reboot(8, "abc", "boot-2"), "the machine has rebooted for it already");
+        assert_eq!(annotation(&requests, "reboot"), None);
+        assert!(requests.request_reboot(9, "def", "boot-2"));
+        assert_eq!(annotation(&requests, "reboot").as_deref(), Some("generation 9 (def)"));
     }
 }

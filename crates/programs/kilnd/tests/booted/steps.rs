@@ -130,7 +130,7 @@ impl Play {
         match *words {
             ["committed", generation] => Stage::wait_committed(machine, number(generation)),
             ["returned", generation] => machine.wait_until(&format!("generation {generation} came back"), |machine| {
-                let state = remembered(machine)?;
+                let state = load_state(machine)?;
                 let refused = numbers(&state["refused"]).contains(&number(generation)) && state["trial"].is_null();
                 // The state is written ahead of the way.
                 let link = machine.run(&["readlink", "/etc/kiln/current"]).stdout;
@@ -192,7 +192,7 @@ fn hanging(machine: &Machine) -> Service {
 
 /// What the node remembers, in one line.
 fn state(machine: &Machine) -> String {
-    let state = remembered(machine).unwrap_or_default();
+    let state = load_state(machine).unwrap_or_default();
     let generation = |place: &Value| place["number"].as_u64().map_or("none".to_owned(), |number| number.to_string());
     let refused: Vec<String> = numbers(&state["refused"]).iter().map(u64::to_string).collect();
     let boot = Stage::json(machine, "/run/kiln/boot.json");
@@ -206,7 +206,7 @@ fn state(machine: &Machine) -> String {
     )
 }
 
-fn remembered(machine: &Machine) -> Option<Value> {
+fn load_state(machine: &Machine) -> Option<Value> {
     serde_json::from_str(&machine.read("/var/lib/kiln/state.json")?).ok()
 }
 

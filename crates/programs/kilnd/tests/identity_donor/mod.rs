@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use kilnd::args::Places;
+use kilnd::args::Locations;
 use kilnd::node::Node;
 use kilnd::sources::VmId;
 
@@ -79,7 +79,7 @@ impl Disk {
 
     /// The same in this process.
     pub(crate) fn node(&self) -> Node {
-        let places = Places {
+        let places = Locations {
             root: self.path().to_owned(),
             imds: None,
             wire_server: None,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kiln_node_plan::{
-    Ancestor, CustomData, DiskUse, FirstBootUnit, FstabEntry, JoinCredential, Place, SecretPlace, parse_fstab,
+    Ancestor, CustomData, DiskUse, FirstBootUnit, FstabEntry, JoinCredential, FileLine, SecretPlace, parse_fstab,
 };
 use serde::{Deserialize, Serialize};
 
@@ -39,9 +39,9 @@ pub struct Contents {
     /// Custom data that a first boot left.
     pub custom_data: CustomData,
     /// Where a machine's own name stands in files that a clone would share.
-    pub literal_host_names: Vec<Place>,
+    pub literal_host_names: Vec<FileLine>,
     /// Where an address of a machine's own is configured.
-    pub static_addresses: Vec<Place>,
+    pub static_addresses: Vec<FileLine>,
     /// The identity items that are there, each with a value that tells whose it is.
     pub identity: BTreeMap<String, String>,
     /// The unit that lets a clone clean itself.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_node_plan::{DiskUse, JoinCredential, Place, SecretPlace};
+use kiln_node_plan::{DiskUse, JoinCredential, FileLine, SecretPlace};
 use serde::{Deserialize, Serialize};
 
 /// Facts of a disk that differ from the default ones. What is not said stays.
@@ -41,10 +41,10 @@ pub struct ContentsSpec {
     pub join_credential: Option<JoinCredential>,
     /// Where a machine's own name stands.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub literal_host_names: Option<Vec<Place>>,
+    pub literal_host_names: Option<Vec<FileLine>>,
     /// Where an address of a machine's own is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub static_addresses: Option<Vec<Place>>,
+    pub static_addresses: Option<Vec<FileLine>>,
     /// The version of the first-boot unit that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_boot_unit: Option<String>,

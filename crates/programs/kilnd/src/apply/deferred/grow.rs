@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{LateError, file_system};
+use super::file_system;
+use crate::apply::Error;
 
 /// What the kernel counts disks in, whatever their own sectors are.
 const SECTOR: u64 = 512;
@@ -41,26 +42,26 @@ struct Partition {
 /// Whether nothing is left to grow into, for the partition and for the file system on it. What has no partition has nothing: a disk without
 /// any, a network's root.
 pub fn is_root_grown(mountinfo: &str) -> bool {
-    Disks::of(mountinfo.to_owned()).root().is_none_or(|partition| !partition.has_room && partition.is_full)
+    Disks::new(mountinfo.to_owned()).root().is_none_or(|partition| !partition.has_room && partition.is_full)
 }
 
 /// Grows the root's partition where there is room behind it, and the file system to its partition.
-pub fn grow_root() -> Result<(), LateError> {
+pub fn grow_root() -> Result<(), Error> {
     let path = PathBuf::from("/proc/self/mountinfo");
-    let mounts = fs::read_to_string(&path).map_err(|source| LateError::Io { path, source })?;
-    Disks::of(mounts).grow()
+    let mounts = fs::read_to_string(&path).map_err(|source| Error::Io { path, source })?;
+    Disks::new(mounts).grow()
 }
 
 impl Disks {
     /// This machine's.
-    fn of(mounts: String) -> Self {
+    fn new(mounts: String) -> Self {
         let tools =
             ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib/systemd", "/lib/systemd"].map(PathBuf::from).to_vec();
         let [block, numbers, devices, root] = [BLOCK, NUMBERS, "/dev", "/"].map(PathBuf::from);
         Self { block, numbers, devices, root, mounts, tools }
     }
 
-    fn grow(&self) -> Result<(), LateError> {
+    fn grow(&self) -> Result<(), Error> {
         if let Some(partition) = self.root().filter(|partition| partition.has_room) {
             let device = format!("/dev/{}", partition.disk);
             let number = partition.number.to_string();
@@ -108,15 +109,15 @@ impl Disks {
         self.tools.iter().map(|folder| folder.join(name)).find(|path| path.is_file())
     }
 
-    fn needed(&self, name: &str) -> Result<PathBuf, LateError> {
+    fn needed(&self, name: &str) -> Result<PathBuf, Error> {
         self.tool(name)
-            .ok_or_else(|| LateError::Tool { tool: name.to_owned(), said: "it is not in this image".to_owned() })
+            .ok_or_else(|| Error::Tool { tool: name.to_owned(), output: "not found in this image".to_owned() })
     }
 }
 
-fn run(tool: &Path, args: &[&str], input: &str) -> Result<(), LateError> {
+fn run(tool: &Path, args: &[&str], input: &str) -> Result<(), Error> {
     use std::io::Write as _;
-    let failed = |said: String| LateError::Tool { tool: format!("{} {}", tool.display(), args.join(" ")), said };
+    let failed = |output: String| Error::Tool { tool: format!("{} {}", tool.display(), args.join(" ")), output };
     let mut command = Command::new(tool);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;

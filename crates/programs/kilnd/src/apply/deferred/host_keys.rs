@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::os::Root;
 
-use super::LateError;
+use crate::apply::Error;
 
 const CONFIGURATION: &str = "/etc/ssh/sshd_config";
 /// What the configuration of every distribution includes.
@@ -17,7 +17,7 @@ const USUAL: [&str; 2] = ["/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_
 const TOOLS: [&str; 2] = ["/usr/bin/ssh-keygen", "/bin/ssh-keygen"];
 
 /// Makes the host keys that sshd wants and does not have. True where there were any.
-pub fn make_host_keys(root: &Root) -> Result<bool, LateError> {
+pub fn make_host_keys(root: &Root) -> Result<bool, Error> {
     let tool = TOOLS.iter().map(Path::new).find(|tool| tool.exists());
     match tool {
         Some(tool) => make(root, tool),
@@ -25,7 +25,7 @@ pub fn make_host_keys(root: &Root) -> Result<bool, LateError> {
     }
 }
 
-fn make(root: &Root, tool: &Path) -> Result<bool, LateError> {
+fn make(root: &Root, tool: &Path) -> Result<bool, Error> {
     if missing(root)?.is_empty() {
         return Ok(false);
     }
@@ -34,8 +34,8 @@ fn make(root: &Root, tool: &Path) -> Result<bool, LateError> {
     if !root.is_host() {
         command.arg("-f").arg(root.path());
     }
-    let output = command.output().map_err(|source| LateError::Io { path: tool.to_owned(), source })?;
-    let failed = |said: String| LateError::Tool { tool: format!("{} -A", tool.display()), said };
+    let output = command.output().map_err(|source| Error::Io { path: tool.to_owned(), source })?;
+    let failed = |output: String| Error::Tool { tool: format!("{} -A", tool.display()), output };
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }
@@ -46,7 +46,7 @@ fn make(root: &Root, tool: &Path) -> Result<bool, LateError> {
 /// The keys that sshd wants and that are not there.
 fn missing(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     // Without one there is no sshd.
-    let Some(main) = root.read_if_there(CONFIGURATION)? else { return Ok(Vec::new()) };
+    let Some(main) = root.read_if_exists(CONFIGURATION)? else { return Ok(Vec::new()) };
     let mut text = String::from_utf8_lossy(&main).into_owned();
     for path in root.glob(ADDITIONS)? {
         text.push('\n');

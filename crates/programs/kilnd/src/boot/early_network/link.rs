@@ -1,4 +1,4 @@
-//! One link: an address and a way to the service, put on it and taken off again.
+//! The temporary address and route on one network interface.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -6,75 +6,62 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::os::links::Link;
-use crate::os::{Broadcast, Table, Way};
-use crate::sources::Wait;
-use crate::sources::dhcp::{self, DhcpError, Ether, Hop, Lease};
+use crate::os::{Broadcast, HostRoute, Rtnetlink};
+use crate::sources::dhcp::{self, DhcpError, Lease, NextHop, Transport};
+use crate::sources::{Scaled, Wait};
 
-use crate::sources::Scaled;
-
-/// How often is looked whether the link carries anything.
-const LOOK: Duration = Duration::from_millis(20);
-/// How long a link may take until it does. The host's own do at once.
+/// Poll interval while waiting for a carrier.
+const CARRIER_POLL: Duration = Duration::from_millis(20);
+/// How long to wait for a carrier. Virtual interfaces of the host have one at once.
 const CARRIER: Duration = Duration::from_secs(2);
-/// How long servers of one link are asked. The host answers in milliseconds; whoever sets up the network for good asks longer, at the
-/// same time.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// How often is looked meanwhile whether somebody else has set up the network. Longer would be seen in the boot.
-const GLANCE: Duration = Duration::from_millis(100);
-/// How long the address stays if nobody is left to take it off: as long as a boot takes that finds its document.
+/// How long to try DHCP on one interface. The host answers within milliseconds. The image's own network manager tries longer, in parallel.
+const DHCP_TIMEOUT: Duration = Duration::from_secs(4);
+/// How often to check meanwhile whether the network manager has configured the interface. A longer interval would delay the boot.
+const TAKEN_POLL: Duration = Duration::from_millis(100);
+/// The lifetime of the address if kilnd is killed and cannot remove it: longer than a boot takes to find its document.
 const VALID: Duration = Duration::from_mins(2);
-/// The ports of DHCP.
-const CLIENT: u16 = 68;
-const SERVER: u16 = 67;
+const DHCP_CLIENT: u16 = 68;
+const DHCP_SERVER: u16 = 67;
 
-/// Why a link does not lead to the service.
+/// Why the service cannot be reached over an interface.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotReached {
-    /// The kernel says no.
+pub(super) enum LinkError {
     #[error(transparent)]
-    Host(#[from] crate::os::Error),
-    /// There is no address to be had.
+    Os(#[from] crate::os::Error),
     #[error(transparent)]
     Dhcp(#[from] DhcpError),
-    /// The link carries nothing.
-    #[error("`{0}` carries nothing")]
-    Carrier(String),
-    /// An address alone does not help.
-    #[error("{server} gives the address {address}, and no way to {target}")]
-    NoWay {
-        /// Who gave it.
-        server: Ipv4Addr,
-        address: Ipv4Addr,
-        target: Ipv4Addr,
-    },
+    #[error("`{0}` has no carrier")]
+    NoCarrier(String),
+    #[error("the DHCP server {server} offers the address {address} but no route to {target}")]
+    NoRoute { server: Ipv4Addr, address: Ipv4Addr, target: Ipv4Addr },
 }
 
-/// What was put on a link. Taken off when it is dropped.
-pub(super) struct Held {
-    table: Table,
+/// A temporary address and route. Both are removed on drop.
+pub(super) struct TemporaryRoute {
+    netlink: Rtnetlink,
     pub(super) link: Link,
-    pub(super) way: Way,
-    /// How often in a row the service was not reached with it.
+    pub(super) route: HostRoute,
+    /// Consecutive failures to connect to the service.
     pub(super) failures: u32,
 }
 
-impl Held {
-    /// Whether the address is still there. It ends by itself, and others may take it off.
-    pub(super) fn is_there(&self) -> bool {
-        self.table.addresses().is_ok_and(|all| {
-            all.iter().any(|one| one.index == self.link.index && one.address == self.way.from && one.prefix == 32)
+impl TemporaryRoute {
+    /// Whether the address still exists. It expires, and others may remove it.
+    pub(super) fn is_present(&self) -> bool {
+        self.netlink.addresses().is_ok_and(|all| {
+            all.iter().any(|one| one.index == self.link.index && one.address == self.route.from && one.prefix == 32)
         })
     }
 }
 
-impl Drop for Held {
+impl Drop for TemporaryRoute {
     fn drop(&mut self) {
-        // What cannot be taken off ends by itself.
-        let _ = self.table.remove_way(self.link.index, &self.way);
-        let Ok(all) = self.table.addresses() else { return };
-        // Where the server gives no network, others have the very same address: it is theirs once they gave it a longer time.
-        if all.iter().any(|one| one.address == self.way.from && is_ours(one, self.link.index)) {
-            let _ = self.table.remove_address(self.link.index, self.way.from);
+        // If removing fails, the address expires, and the route with it.
+        let _ = self.netlink.remove_route(self.link.index, &self.route);
+        let Ok(all) = self.netlink.addresses() else { return };
+        // If the server assigns a /32, the network manager configures the same address. It is theirs once its lifetime is longer.
+        if all.iter().any(|one| one.address == self.route.from && is_ours(one, self.link.index)) {
+            let _ = self.netlink.remove_address(self.link.index, self.route.from);
         }
     }
 }
@@ -83,95 +70,95 @@ fn is_ours(address: &crate::os::Address, index: u32) -> bool {
     address.index == index && address.is_passing(VALID)
 }
 
-/// Whether somebody else has an address on one of these links: then the network is theirs to set up.
+/// Whether the network manager has configured an address on one of these interfaces. kilnd leaves the network alone then.
 pub(super) fn is_taken(links: &[Link]) -> Result<bool, crate::os::Error> {
-    let all = Table::open()?.addresses()?;
+    let all = Rtnetlink::open()?.addresses()?;
     Ok(all.iter().any(|one| links.iter().any(|link| link.index == one.index && !is_ours(one, link.index))))
 }
 
-/// Takes off what one that was killed left on these links, and with each address its way. Says which.
-pub(super) fn take_off_leftovers(links: &[Link]) -> Result<Vec<Ipv4Addr>, crate::os::Error> {
-    let table = Table::open()?;
-    let mut all = table.addresses()?;
+/// Removes addresses that a killed kilnd left on these interfaces, and with them their routes. Returns the addresses.
+pub(super) fn remove_leftovers(links: &[Link]) -> Result<Vec<Ipv4Addr>, crate::os::Error> {
+    let netlink = Rtnetlink::open()?;
+    let mut all = netlink.addresses()?;
     all.retain(|one| links.iter().any(|link| is_ours(one, link.index)));
     for one in &all {
-        table.remove_address(one.index, one.address)?;
+        netlink.remove_address(one.index, one.address)?;
     }
     Ok(all.into_iter().map(|one| one.address).collect())
 }
 
-/// How a link is tried.
+/// An attempt to reach the service.
 pub(super) struct Attempt<'a> {
-    /// Where the kernel describes links.
+    /// `/sys/class/net`.
     pub(super) folder: &'a Path,
-    /// All that are ready.
+    /// All interfaces that are ready.
     pub(super) links: &'a [Link],
     pub(super) target: Ipv4Addr,
-    /// Tells this machine's questions from those of others.
-    pub(super) number: u32,
+    /// Distinguishes this machine's DHCP exchange from others.
+    pub(super) transaction: u32,
     pub(super) wait: Scaled,
 }
 
 impl Attempt<'_> {
-    /// Puts an address and a way on a link; nothing where somebody else sets up the network first.
-    pub(super) fn reach(&self, link: &Link) -> Result<Option<Held>, NotReached> {
-        let table = Table::open()?;
-        table.set_up(link.index)?;
-        self.carries(link)?;
-        let lease = match self.ask(link) {
-            // A port ends with an error when it is.
-            Ok(_) | Err(NotReached::Dhcp(DhcpError::Link(_))) if is_taken(self.links)? => return Ok(None),
+    /// Configures an address and a route on an interface. Returns nothing if the network manager was faster.
+    pub(super) fn reach(&self, link: &Link) -> Result<Option<TemporaryRoute>, LinkError> {
+        let netlink = Rtnetlink::open()?;
+        netlink.set_up(link.index)?;
+        self.wait_for_carrier(link)?;
+        let lease = match self.get_lease(link) {
+            // The transport fails as soon as the network manager has configured an address.
+            Ok(_) | Err(LinkError::Dhcp(DhcpError::Link(_))) if is_taken(self.links)? => return Ok(None),
             lease => lease?,
         };
-        let no_way = NotReached::NoWay { server: lease.server, address: lease.address, target: self.target };
-        let by = match lease.way_to(self.target).ok_or(no_way)? {
-            Hop::Direct => None,
-            Hop::By(by) => Some(by),
+        let no_route = LinkError::NoRoute { server: lease.server, address: lease.address, target: self.target };
+        let via = match lease.next_hop(self.target).ok_or(no_route)? {
+            NextHop::Direct => None,
+            NextHop::Via(via) => Some(via),
         };
-        let way = Way { to: self.target, by, from: lease.address };
-        table.add_address(link.index, lease.address, VALID)?;
-        // From here on whatever fails takes it off again.
-        let held = Held { table, link: link.clone(), way, failures: 0 };
-        held.table.add_way(link.index, &way)?;
-        Ok(Some(held))
+        let route = HostRoute { to: self.target, via, from: lease.address };
+        netlink.add_address(link.index, lease.address, VALID)?;
+        // From here on dropping it removes the address.
+        let temporary = TemporaryRoute { netlink, link: link.clone(), route, failures: 0 };
+        temporary.netlink.add_route(link.index, &route)?;
+        Ok(Some(temporary))
     }
 
-    fn carries(&self, link: &Link) -> Result<(), NotReached> {
+    fn wait_for_carrier(&self, link: &Link) -> Result<(), LinkError> {
         let carrier = self.folder.join(&link.name).join("carrier");
         let started = self.wait.now();
         while std::fs::read(&carrier).is_ok_and(|state| state.first() == Some(&b'0')) {
             if self.wait.now().saturating_sub(started) > CARRIER {
-                return Err(NotReached::Carrier(link.name.clone()));
+                return Err(LinkError::NoCarrier(link.name.clone()));
             }
-            self.wait.sleep(LOOK);
+            self.wait.sleep(CARRIER_POLL);
         }
         Ok(())
     }
 
-    fn ask(&self, link: &Link) -> Result<Lease, NotReached> {
-        let broadcast = Broadcast::open(&link.name, CLIENT, SERVER)?;
-        let mut ether = Port { broadcast, wait: self.wait, links: self.links };
-        Ok(dhcp::ask(&mut ether, link.hardware, self.number ^ link.index, PATIENCE, &self.wait)?)
+    fn get_lease(&self, link: &Link) -> Result<Lease, LinkError> {
+        let broadcast = Broadcast::open(&link.name, DHCP_CLIENT, DHCP_SERVER)?;
+        let mut transport = Port { broadcast, wait: self.wait, links: self.links };
+        Ok(dhcp::get_lease(&mut transport, link.hardware, self.transaction ^ link.index, DHCP_TIMEOUT, &self.wait)?)
     }
 }
 
-/// A port as the exchange wants it, until the network is somebody else's.
+/// A DHCP transport that fails as soon as the network manager has configured an address.
 struct Port<'a> {
     broadcast: Broadcast,
     wait: Scaled,
     links: &'a [Link],
 }
 
-impl Ether for Port<'_> {
+impl Transport for Port<'_> {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.broadcast.send(message)
     }
 
     fn receive(&mut self, at_most: Duration) -> io::Result<Option<Vec<u8>>> {
         if is_taken(self.links).map_err(io::Error::other)? {
-            return Err(io::Error::other("somebody else sets up the network"));
+            return Err(io::Error::other("the network manager has configured the interface"));
         }
-        let packet = self.broadcast.receive(GLANCE.min(at_most / self.wait.scale))?;
+        let packet = self.broadcast.receive(TAKEN_POLL.min(at_most / self.wait.scale))?;
         Ok(packet.and_then(|packet| dhcp::payload(&packet).map(<[u8]>::to_vec)))
     }
 }

@@ -1,9 +1,12 @@
-//! A network for the one question of a first boot. Whoever sets up the network for good starts late and starts much; a machine that has
-//! its document at the metadata service would wait for all of it.
+//! The early network: an address and a route for the requests of a first boot, before the image's own network is up.
 //!
-//! So a machine without a route to that service asks for an address by itself, on the first link of its host that has its name, and puts
-//! it on for two minutes, with one way to one service. When the boot is over, exactly that is taken off again; the link stays up, since
-//! whoever comes next wants it so. Where this does not work, the network is waited for as it always was.
+//! The network manager of an image (systemd-networkd, NetworkManager, cloud-init) starts late and pulls in many other units. A machine whose
+//! document is in the metadata service would have to wait for all of them before its kubelet can start. So if there is no route to the
+//! metadata service, kilnd gets an address by DHCP itself, on the first interface of the host that udev has finished naming, and
+//! configures it as a /32 with a lifetime of two minutes and a single host route to the service. Nothing else on the machine can use
+//! that address for anything else, and the network manager is not disturbed: as soon as it configures an address, kilnd stops. At the
+//! end of the boot exactly this address and route are removed; the interface stays up. If kilnd is killed, the address expires. If
+//! the early network does not work, kilnd waits for the regular network.
 
 mod link;
 
@@ -12,135 +15,133 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::node::Node;
 use crate::os::links::{self, Link};
 use crate::os::netlink::Changes;
 use crate::sources::Wait;
+use link::{Attempt, TemporaryRoute, is_taken, remove_leftovers};
 
-use crate::node::Node;
-use link::{Attempt, Held, is_taken, take_off_leftovers};
-
-/// Where udev writes down the devices that it is done with.
-const KNOWN: &str = "/run/udev/data";
-/// How often is looked whether udev is done with a link: it tells only those who have a bus.
-const LOOK: Duration = Duration::from_millis(20);
-/// How often after [`SOON`]: a link that is not there by then is not what the boot waits for.
-const LOOK_LATER: Duration = Duration::from_millis(200);
-/// How long links take that come at all: drivers are loaded and udev is done with them in a second.
+/// udev's database of devices that it has processed.
+const UDEV_DATA: &str = "/run/udev/data";
+/// Poll interval while waiting for udev, which notifies only D-Bus clients.
+const POLL: Duration = Duration::from_millis(20);
+/// Poll interval after [`SOON`].
+const SLOW_POLL: Duration = Duration::from_millis(200);
+/// Interfaces that exist appear within this time: loading drivers and udev take about a second.
 const SOON: Duration = Duration::from_secs(2);
-/// How long a link that did not help is left alone. A server that starts, or a service that restarts, takes longer than one attempt.
-const AGAIN: Duration = Duration::from_secs(10);
-/// How long a connection may take with which is looked whether the service is there. The host's own takes a millisecond.
+/// Pause before an interface is tried again: a DHCP server or a service that restarts takes longer than one attempt.
+const RETRY: Duration = Duration::from_secs(10);
+/// Timeout of the connection that checks whether the service is reachable. It normally takes a millisecond.
 const CONNECT: Duration = Duration::from_secs(1);
-/// How often in a row there may be none until what was put on is taken off: one may be lost, and the service may restart.
+/// Consecutive failures after which the route is removed: a packet may be lost, and the service may restart.
 const FAILURES: u32 = 3;
 
-/// Time for those who ask the metadata service, and a network for it where there is none.
-pub struct Early<'a> {
+/// A [`Wait`] that configures the early network when a request to the metadata service has no route.
+pub struct EarlyNetwork<'a> {
     node: &'a Node,
-    /// The service; nobody is to be reached without it.
+    /// The metadata service; without it there is no early network.
     target: Option<SocketAddrV4>,
-    number: u32,
+    transaction: u32,
     state: RefCell<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// When a network was first missed.
+    /// When a route was first missing.
     since: Option<Duration>,
     changes: Option<Changes>,
-    /// Links, and when each was tried last.
+    /// Interfaces, and when each was tried last.
     tried: Vec<(u32, Duration)>,
-    held: Option<Held>,
+    route: Option<TemporaryRoute>,
 }
 
-impl<'a> Early<'a> {
-    /// For a boot of this node. `chance` tells its questions from those of others.
-    pub fn of(node: &'a Node, chance: u64) -> Self {
+impl<'a> EarlyNetwork<'a> {
+    /// The early network of a boot. `seed` distinguishes this machine's DHCP exchange from others.
+    pub fn new(node: &'a Node, seed: u64) -> Self {
         let target = node.links.as_ref().and_then(|_| address_of(&node.endpoints.imds));
-        let number = u32::try_from(chance & u64::from(u32::MAX)).unwrap_or_default();
-        Self { node, target, number, state: RefCell::default() }
+        let transaction = u32::try_from(seed & u64::from(u32::MAX)).unwrap_or_default();
+        Self { node, target, transaction, state: RefCell::default() }
     }
 
-    /// Loads drivers of links that have none. A machine whose files are elsewhere has no devices.
-    fn drive(&self) {
+    /// Loads missing drivers of network interfaces.
+    fn load_drivers(&self) {
         if !self.node.root.is_host() {
             return;
         }
         match crate::os::drivers::load(Path::new("/")) {
-            Ok(loaded) if loaded.is_empty() => self.node.journal.say("no driver of a link is to be loaded"),
-            Ok(loaded) => self.node.journal.say(&format!("loaded {}", loaded.join(", "))),
-            // udev loads them, later.
-            Err(error) => self.node.journal.say(&format!("no driver was loaded: {error}")),
+            Ok(loaded) if loaded.is_empty() => self.node.log.info("all network drivers are loaded"),
+            Ok(loaded) => self.node.log.info(&format!("loaded {}", loaded.join(", "))),
+            // udev loads them later.
+            Err(error) => self.node.log.info(&format!("cannot load network drivers: {error}")),
         }
     }
 
-    /// Whether what was put on stays: as long as it leads to the service, and else for a few attempts.
-    ///
-    /// Who calls does not say why. A service that answers in another way than was hoped for is reached all the same.
-    fn keeps(&self, state: &mut State, target: SocketAddrV4) -> bool {
-        let Some(held) = &mut state.held else { return false };
-        if !held.is_there() {
-            // Its time is over: this link again, at once.
-            let index = held.link.index;
+    /// Whether the temporary route stays: while the service accepts connections, and for a few failures. The caller does not report why its
+    /// request failed, and an error response also means that the service is reachable.
+    fn keeps_route(&self, state: &mut State, target: SocketAddrV4) -> bool {
+        let Some(route) = &mut state.route else { return false };
+        if !route.is_present() {
+            // The address has expired: try this interface again at once.
+            let index = route.link.index;
             state.tried.retain(|(tried, _)| *tried != index);
-            state.held = None;
+            state.route = None;
             return false;
         }
         if TcpStream::connect_timeout(&target.into(), CONNECT).is_ok() {
-            held.failures = 0;
+            route.failures = 0;
             return true;
         }
-        held.failures += 1;
-        if held.failures < FAILURES && !is_taken(std::slice::from_ref(&held.link)).unwrap_or_default() {
+        route.failures += 1;
+        if route.failures < FAILURES && !is_taken(std::slice::from_ref(&route.link)).unwrap_or_default() {
             return true;
         }
-        self.node.journal.say(&format!("{}: {} does not lead to {}", held.link.name, held.way.from, target.ip()));
-        state.held = None;
+        self.node.log.info(&format!("{}: {} is not reachable from {}", route.link.name, target.ip(), route.route.from));
+        state.route = None;
         false
     }
 
-    /// Tries links that are ready and were not tried for a while. Whether anything is different now.
+    /// Tries interfaces that are ready and were not tried recently. Returns whether the network changed.
     fn try_links(&self, state: &mut State, folder: &Path, links: &[Link], target: Ipv4Addr) -> bool {
         let now = self.now();
-        state.tried.retain(|(_, at)| now.saturating_sub(*at) < AGAIN);
-        let attempt = Attempt { folder, links, target, number: self.number, wait: self.node.wait };
+        state.tried.retain(|(_, at)| now.saturating_sub(*at) < RETRY);
+        let attempt = Attempt { folder, links, target, transaction: self.transaction, wait: self.node.wait };
         for link in links {
             if state.tried.iter().any(|(tried, _)| *tried == link.index) {
                 continue;
             }
-            let reached = self
-                .node
-                .journal
-                .step(&format!("reach the metadata service over {}", link.name), || attempt.reach(link));
+            let reached =
+                self.node.log.step(&format!("reach the metadata service over {}", link.name), || attempt.reach(link));
             state.tried.push((link.index, self.now()));
-            // Why not is said by the step. Another link may be better, and the network comes up without us too.
-            let Ok(held) = reached else { continue };
-            if let Some(held) = &held {
-                let by = held.way.by.map(|by| format!(" by {by}")).unwrap_or_default();
-                self.node.journal.say(&format!("{}: {} for now, and {target}{by}", link.name, held.way.from));
+            // The step logs the error. Another interface may work, and the regular network may come up.
+            let Ok(route) = reached else { continue };
+            if let Some(route) = &route {
+                let via = route.route.via.map(|via| format!(" via {via}")).unwrap_or_default();
+                self.node
+                    .log
+                    .info(&format!("{}: temporary address {}, route to {target}{via}", link.name, route.route.from));
             }
-            state.held = held;
+            state.route = route;
             return true;
         }
         false
     }
 
-    /// Whether the links are somebody else's to set up. What one that was killed left on them is nobody's.
+    /// Whether the network manager has configured one of the interfaces. Leftovers of a killed kilnd are removed first.
     fn is_taken(&self, links: &[Link]) -> bool {
-        match take_off_leftovers(links).and_then(|left| Ok((left, is_taken(links)?))) {
+        match remove_leftovers(links).and_then(|left| Ok((left, is_taken(links)?))) {
             Ok((left, taken)) => {
                 for address in left {
-                    self.node.journal.say(&format!("{address} was left over"));
+                    self.node.log.info(&format!("removed the leftover address {address}"));
                 }
                 taken
             }
-            // Who cannot even look changes nothing.
+            // If the addresses cannot be read, change nothing.
             Err(_) => true,
         }
     }
 
-    /// Waits for a change of the network. Says whether there was one.
-    fn change(&self, state: &mut State, at_most: Duration) -> bool {
+    /// Waits for a change of the network. Returns whether there was one.
+    fn wait_for_change(&self, state: &mut State, at_most: Duration) -> bool {
         if state.changes.is_none() {
             state.changes = Changes::listen().ok();
         }
@@ -148,13 +149,13 @@ impl<'a> Early<'a> {
         if let Some(Ok(changed)) = listened {
             return changed;
         }
-        // Where nothing can be listened to, the time is all that is left.
+        // Without rtnetlink, only wait.
         self.sleep(at_most);
         false
     }
 }
 
-impl Wait for Early<'_> {
+impl Wait for EarlyNetwork<'_> {
     fn now(&self) -> Duration {
         self.node.wait.now()
     }
@@ -171,15 +172,15 @@ impl Wait for Early<'_> {
         let started = self.now();
         let left = || at_most.saturating_sub(self.now().saturating_sub(started));
         if state.since.is_none() {
-            self.drive();
+            self.load_drivers();
         }
         let since = *state.since.get_or_insert(started);
-        if self.keeps(state, target) {
-            self.change(state, left());
+        if self.keeps_route(state, target) {
+            self.wait_for_change(state, left());
             return;
         }
         loop {
-            let links = links::ready(folder, Path::new(KNOWN));
+            let links = links::ready(folder, Path::new(UDEV_DATA));
             let is_taken = self.is_taken(&links);
             if !is_taken && self.try_links(state, folder, &links, *target.ip()) {
                 return;
@@ -188,16 +189,16 @@ impl Wait for Early<'_> {
             if left.is_zero() {
                 return;
             }
-            let look = if self.now().saturating_sub(since) < SOON { LOOK } else { LOOK_LATER };
-            let pause = if is_taken { left } else { left.min(look * self.node.wait.scale) };
-            if self.change(state, pause) {
+            let poll = if self.now().saturating_sub(since) < SOON { POLL } else { SLOW_POLL };
+            let pause = if is_taken { left } else { left.min(poll * self.node.wait.scale) };
+            if self.wait_for_change(state, pause) {
                 return;
             }
         }
     }
 }
 
-/// The address and the port in a URL; nothing where there is a name, or where it is this machine's own.
+/// The address and port in a URL; none for host names and loopback addresses.
 fn address_of(url: &str) -> Option<SocketAddrV4> {
     let host = url.strip_prefix("http://")?.split('/').next()?;
     let (address, port) = host.split_once(':').unwrap_or((host, "80"));
@@ -210,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_address_of_another_machine_is_reached_over_a_link() {
+    fn only_addresses_of_other_machines_need_a_route() {
         let found = |url| address_of(url).expect("an address").to_string();
         assert_eq!(found("http://169.254.169.254"), "169.254.169.254:80");
         assert_eq!(found("http://10.0.0.1:8080/prefix"), "10.0.0.1:8080");

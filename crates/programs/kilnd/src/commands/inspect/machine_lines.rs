@@ -1,7 +1,8 @@
 //! Lines that belong to one machine and stand in files that a clone would share.
 
-use crate::os::{Found, Kind, Root};
-use kiln_node_plan::Place;
+use crate::os::{FileKind, Root};
+use kiln_node_plan::FileLine;
+use kiln_node_plan::FileState;
 
 /// Where a node's own name would act in a clone: units, their environment, kubelet's configuration.
 const NAMED_IN: [&str; 5] =
@@ -24,7 +25,7 @@ const SHOWN: usize = 160;
 const SECRET: [&str; 8] = ["token", "password", "passwd", "secret", "key", "credential", "bearer", "authorization"];
 
 /// Where the node's own name stands.
-pub(super) fn host_names(root: &Root, name: &str) -> Result<Vec<Place>, crate::os::Error> {
+pub(super) fn host_names(root: &Root, name: &str) -> Result<Vec<FileLine>, crate::os::Error> {
     if name.is_empty() || name == "localhost" {
         return Ok(Vec::new());
     }
@@ -32,11 +33,11 @@ pub(super) fn host_names(root: &Root, name: &str) -> Result<Vec<Place>, crate::o
 }
 
 /// Where an address of the node's own is configured.
-pub(super) fn addresses(root: &Root) -> Result<Vec<Place>, crate::os::Error> {
+pub(super) fn addresses(root: &Root) -> Result<Vec<FileLine>, crate::os::Error> {
     lines(root, &NETWORKS, is_static)
 }
 
-fn lines(root: &Root, places: &[&str], wanted: impl Fn(&str) -> bool) -> Result<Vec<Place>, crate::os::Error> {
+fn lines(root: &Root, places: &[&str], wanted: impl Fn(&str) -> bool) -> Result<Vec<FileLine>, crate::os::Error> {
     let mut files = Vec::new();
     for place in places {
         collect(root, place, 0, &mut files)?;
@@ -44,13 +45,13 @@ fn lines(root: &Root, places: &[&str], wanted: impl Fn(&str) -> bool) -> Result<
     let mut found = Vec::new();
     for path in files {
         // Who may read it decides whether its lines are shown.
-        let private = matches!(root.look(&path)?, Found::File { mode, .. } if mode.trailing_zeros() >= 6);
+        let private = matches!(root.file_state(&path)?, FileState::File { mode, .. } if mode.trailing_zeros() >= 6);
         let bytes = root.read(&path)?;
         if bytes.len() > LARGEST || bytes.contains(&0) {
             continue;
         }
         for line in String::from_utf8_lossy(&bytes).lines().filter(|line| !is_comment(line) && wanted(line)) {
-            found.push(Place { path: path.clone(), line: shown(line, private) });
+            found.push(FileLine { path: path.clone(), line: shown(line, private) });
         }
     }
     Ok(found)
@@ -59,8 +60,8 @@ fn lines(root: &Root, places: &[&str], wanted: impl Fn(&str) -> bool) -> Result<
 /// Every file below, links left out: what they point at is shared by everybody.
 fn collect(root: &Root, path: &str, depth: usize, into: &mut Vec<String>) -> Result<(), crate::os::Error> {
     match root.kind(path)? {
-        Some(Kind::File) => into.push(path.to_owned()),
-        Some(Kind::Folder) if depth < DEEPEST => {
+        Some(FileKind::File) => into.push(path.to_owned()),
+        Some(FileKind::Folder) if depth < DEEPEST => {
             for name in root.names(path)? {
                 collect(root, &format!("{path}/{name}"), depth + 1, into)?;
             }

@@ -16,9 +16,9 @@ use kiln_node_plan::{
 };
 
 use crate::args::Output;
-use crate::commands::{DONE, Ending, FAILED};
+use crate::commands::{CommandResult, DONE, FAILED};
 use crate::identity::{self, IdentityError, ancestry, items, join};
-use crate::log::chain;
+use crate::log::error_chain;
 use crate::node::Node;
 
 /// Where the unit may be that lets a clone clean itself.
@@ -35,10 +35,10 @@ const OVF_ENV: &str = "/var/lib/waagent/ovf-env.xml";
 const UNKNOWN: &str = "unknown";
 
 /// `kilnd inspect`. With a key the answer is [`Findings`], whose one line may go through anybody's hands.
-pub fn run(node: &Node, key: Option<&str>, output: Output) -> Ending {
+pub fn run(node: &Node, key: Option<&str>, output: Output) -> CommandResult {
     let failed = |error: &dyn std::error::Error| {
-        node.journal.fail(&format!("inspect: {}", chain(error).join(": ")));
-        Ending { code: FAILED, text: String::new() }
+        node.log.error(&format!("inspect: {}", error_chain(error).join(": ")));
+        CommandResult { code: FAILED, text: String::new() }
     };
     let found = match inspect(node) {
         Ok(found) => found,
@@ -58,7 +58,7 @@ pub fn run(node: &Node, key: Option<&str>, output: Output) -> Ending {
             }
         }
     };
-    Ending { code: DONE, text }
+    CommandResult { code: DONE, text }
 }
 
 /// What is known of a node's inside.
@@ -106,12 +106,12 @@ pub fn inspect(node: &Node) -> Result<Inspection, IdentityError> {
 }
 
 fn text_of(root: &Root, path: &str) -> Result<String, crate::os::Error> {
-    let bytes = root.read_if_there(path)?.unwrap_or_default();
+    let bytes = root.read_if_exists(path)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
 }
 
 fn image(root: &Root) -> Result<Image, crate::os::Error> {
-    let bytes = root.read_if_there(IMAGE)?.unwrap_or_default();
+    let bytes = root.read_if_exists(IMAGE)?.unwrap_or_default();
     Ok(serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
@@ -132,11 +132,11 @@ fn kernel(root: &Root) -> Result<String, crate::os::Error> {
 
 fn custom_data(root: &Root) -> Result<CustomData, crate::os::Error> {
     for path in CUSTOM_DATA {
-        if let Some(bytes) = root.read_if_there(path)?.filter(|bytes| !bytes.is_empty()) {
+        if let Some(bytes) = root.read_if_exists(path)?.filter(|bytes| !bytes.is_empty()) {
             return Ok(as_given(&SecretBytes::new(bytes)));
         }
     }
-    let medium = root.read_if_there(OVF_ENV)?.and_then(|bytes| OvfEnv::parse(&bytes).ok());
+    let medium = root.read_if_exists(OVF_ENV)?.and_then(|bytes| OvfEnv::parse(&bytes).ok());
     Ok(medium.and_then(|ovf| ovf.custom_data).as_ref().map_or_else(CustomData::absent, as_given))
 }
 
@@ -152,7 +152,7 @@ fn first_boot_unit(node: &Node, packaged: Option<&str>) -> Result<Option<FirstBo
     for path in UNIT {
         there |= root.kind(path)?.is_some();
     }
-    if !there || !crate::apply::enablement::starts(root, "kiln-identity.service")? {
+    if !there || !crate::apply::enablement::is_wanted(root, "kiln-identity.service")? {
         return Ok(None);
     }
     let version = packaged.unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();

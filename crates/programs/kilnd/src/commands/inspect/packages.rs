@@ -18,7 +18,7 @@ pub(super) fn installed(root: &Root) -> Result<BTreeMap<String, String>, crate::
         read(root, &format!("{DPKG_PARTS}/{name}"), &mut all)?;
     }
     for path in rpm::PLACES {
-        let listed = root.read_if_there(path)?.and_then(|bytes| rpm::packages(&bytes));
+        let listed = root.read_if_exists(path)?.and_then(|bytes| rpm::packages(&bytes));
         all.extend(listed.unwrap_or_default());
     }
     Ok(all)
@@ -31,7 +31,7 @@ pub(super) fn upstream(version: &str) -> &str {
 }
 
 fn read(root: &Root, path: &str, into: &mut BTreeMap<String, String>) -> Result<(), crate::os::Error> {
-    let bytes = root.read_if_there(path)?.unwrap_or_default();
+    let bytes = root.read_if_exists(path)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     for paragraph in text.split("\n\n") {
         let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::os::{Kind, Root};
+use crate::os::{FileKind, Root};
 use kiln_node_plan::{SecretPlace, layout};
 
 /// Where secrets are on a node. What is in them is not looked at.
@@ -35,7 +35,7 @@ pub(super) fn places(root: &Root) -> Result<Vec<SecretPlace>, crate::os::Error> 
     for (pattern, kind) in PLACES {
         for path in root.glob(pattern)? {
             let is_public = Path::new(&path).extension().is_some_and(|ending| ending == "pub");
-            if root.kind(&path)? == Some(Kind::File) && !is_public {
+            if root.kind(&path)? == Some(FileKind::File) && !is_public {
                 all.push(SecretPlace { path, kind: kind.to_owned() });
             }
         }

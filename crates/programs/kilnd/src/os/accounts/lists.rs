@@ -1,5 +1,7 @@
 //! The four lists of accounts as text. Lines that are not ours stay as they are, to the byte.
 
+use kiln_node_plan::Owner;
+
 /// The first number that people's accounts have; below are those of services.
 const FIRST: u32 = 1000;
 /// The last one: `UID_MAX` of `login.defs` everywhere.
@@ -23,6 +25,12 @@ pub(super) struct Person {
     pub(super) gid: u32,
     pub(super) home: String,
     pub(super) shell: String,
+}
+
+impl Person {
+    pub(super) fn owner(&self) -> Owner {
+        Owner::from_ids(self.uid, self.gid)
+    }
 }
 
 impl Lists {

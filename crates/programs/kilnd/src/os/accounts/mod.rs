@@ -4,12 +4,12 @@ mod lists;
 
 use std::fs::File;
 
-use kiln_node_plan::Account;
+use kiln_node_plan::{Account, DesiredFile, Owner};
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 
 use crate::os::error::Error;
-use crate::os::root::write::{Durability, Placed};
-use crate::os::root::{Kind, Root, split};
+use crate::os::root::write::Durability;
+use crate::os::root::{FileKind, Root, split};
 use lists::{Lists, Person};
 
 const PASSWD: &str = "/etc/passwd";
@@ -25,11 +25,11 @@ impl Root {
     pub fn account(&self, name: &str) -> Result<Option<Account>, Error> {
         let lists = self.lists()?;
         let Some(person) = lists.person(name).filter(|_| !lists.is_retired(name)) else { return Ok(None) };
-        let keys = self.read_if_there(&keys_file(&person))?.unwrap_or_default();
+        let keys = self.read_if_exists(&keys_file(&person))?.unwrap_or_default();
         let keys = String::from_utf8_lossy(&keys);
         let keys = keys.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let ssh_keys = keys.map(str::to_owned).collect();
-        let sudo = self.read_if_there(&sudoers_file(name))?.is_some_and(|text| text == sudoers(name).as_bytes());
+        let sudo = self.read_if_exists(&sudoers_file(name))?.is_some_and(|text| text == sudoers(name).as_bytes());
         let groups = lists.groups_of(name);
         Ok(Some(Account { name: name.to_owned(), ssh_keys, groups, shell: person.shell, sudo }))
     }
@@ -59,7 +59,7 @@ impl Root {
         self.write_lists(&before, &lists, durability)?;
         let (path, text) = (sudoers_file(name), sudoers(name));
         if account.sudo {
-            self.write_differing(&[Placed::new(&path, text.as_bytes(), 0o440)], durability)
+            self.write_differing(&[DesiredFile::new(&path, text, 0o440)], durability)
         } else {
             self.remove(&path, durability).map(drop)
         }
@@ -78,14 +78,14 @@ impl Root {
     }
 
     /// Writes those files that are not there just so.
-    pub fn write_differing(&self, files: &[Placed<'_>], durability: Durability) -> Result<(), Error> {
-        let differing: Vec<Placed<'_>> = self.differing(files)?.into_iter().copied().collect();
+    pub fn write_differing(&self, files: &[DesiredFile], durability: Durability) -> Result<(), Error> {
+        let differing = self.differing(files)?;
         if differing.is_empty() { Ok(()) } else { self.write_all(&differing, durability) }
     }
 
     fn lists(&self) -> Result<Lists, Error> {
         let read = |path| -> Result<Option<Vec<String>>, Error> {
-            let bytes = self.read_if_there(path)?;
+            let bytes = self.read_if_exists(path)?;
             let lines = |bytes: Vec<u8>| String::from_utf8(bytes).map(|text| text.lines().map(str::to_owned).collect());
             let wrong = |_| Error::Path { path: path.to_owned(), why: "it is not UTF-8" };
             bytes.map(|bytes| lines(bytes).map_err(wrong)).transpose()
@@ -126,35 +126,29 @@ impl Root {
         ];
         for (path, text) in files.into_iter().flatten() {
             let stat = self.stat(path)?;
-            let (mode, user, group) =
-                stat.map_or((0o644, 0, 0), |stat| (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid));
-            let (user, group) = (user.to_string(), group.to_string());
-            let file = Placed { user: &user, group: &group, ..Placed::new(path, text.as_bytes(), mode) };
+            let (mode, uid, gid) = stat.map_or((0o644, 0, 0), |stat| (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid));
+            let file = DesiredFile::new(path, text, mode).owned_by(Owner::from_ids(uid, gid));
             self.write_all(&[file], durability)?;
         }
         Ok(())
     }
 
     fn make_home(&self, person: &Person, durability: Durability) -> Result<(), Error> {
-        if self.kind(&person.home)? == Some(Kind::File) {
-            return Err(Error::Kind { path: person.home.clone(), found: Kind::File.name(), wanted: "a folder" });
+        if self.kind(&person.home)? == Some(FileKind::File) {
+            return Err(Error::Kind { path: person.home.clone(), found: FileKind::File.name(), wanted: "a folder" });
         }
-        let (user, group) = (person.uid.to_string(), person.gid.to_string());
-        // Others of the machine do not look into a person's home.
-        self.make_folder_as(&person.home, 0o750, &user, &group)?;
+        // Other users must not read the home folder.
+        self.make_folder_as(&person.home, 0o750, &person.owner())?;
         let mut copies = Vec::new();
         for name in self.names(SKELETON)? {
             let from = format!("{SKELETON}/{name}");
             let there = self.kind(&format!("{}/{name}", person.home))?.is_some();
-            if self.kind(&from)? == Some(Kind::File) && !there {
-                copies.push((format!("{}/{name}", person.home), self.read(&from)?));
+            if self.kind(&from)? == Some(FileKind::File) && !there {
+                let copy = DesiredFile::plain(format!("{}/{name}", person.home), self.read(&from)?);
+                copies.push(copy.owned_by(person.owner()));
             }
         }
-        let files: Vec<Placed<'_>> = copies
-            .iter()
-            .map(|(path, bytes)| Placed { user: &user, group: &group, ..Placed::new(path, bytes, 0o644) })
-            .collect();
-        self.write_all(&files, durability)
+        self.write_all(&copies, durability)
     }
 
     fn set_keys(&self, person: &Person, keys: &[String], durability: Durability) -> Result<(), Error> {
@@ -162,11 +156,9 @@ impl Root {
         if keys.is_empty() {
             return self.remove(&path, durability).map(drop);
         }
-        let (user, group) = (person.uid.to_string(), person.gid.to_string());
-        self.make_folder_as(&format!("{}/.ssh", person.home), 0o700, &user, &group)?;
+        self.make_folder_as(&format!("{}/.ssh", person.home), 0o700, &person.owner())?;
         let text: String = keys.iter().flat_map(|key| [key, "\n"]).collect();
-        let file = Placed { user: &user, group: &group, ..Placed::new(&path, text.as_bytes(), 0o600) };
-        self.write_differing(&[file], durability)
+        self.write_differing(&[DesiredFile::new(path, text, 0o600).owned_by(person.owner())], durability)
     }
 
     /// The lock of every program that changes the lists: of the whole file, by process, as the C library takes it.

@@ -25,7 +25,7 @@ pub(crate) struct Folders<'r> {
 }
 
 impl<'r> Folders<'r> {
-    pub(crate) fn of(root: &'r Root) -> Self {
+    pub(crate) fn new(root: &'r Root) -> Self {
         Self { root, all: BTreeMap::new() }
     }
 

@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln_node_plan::Owner;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
 use rustix::io::Errno;
 
@@ -35,7 +36,7 @@ pub struct Root {
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     File,
     Folder,
     /// A symbolic link.
@@ -44,8 +45,8 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
-    pub(crate) fn of(stat: &Stat) -> Self {
+impl FileKind {
+    pub(crate) fn from_stat(stat: &Stat) -> Self {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Self::File,
             FileType::Directory => Self::Folder,
@@ -96,13 +97,13 @@ impl Root {
     }
 
     /// What stands there; none when there is nothing. A link is not followed.
-    pub fn kind(&self, path: &str) -> Result<Option<Kind>, Error> {
-        Ok(self.stat(path)?.map(|stat| Kind::of(&stat)))
+    pub fn kind(&self, path: &str) -> Result<Option<FileKind>, Error> {
+        Ok(self.stat(path)?.map(|stat| FileKind::from_stat(&stat)))
     }
 
     /// Where a link points; none when there is nothing or no link.
     pub fn read_link(&self, path: &str) -> Result<Option<String>, Error> {
-        let Some((parent, name)) = self.parent_if_there(path)? else { return Ok(None) };
+        let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(None) };
         match rustix::fs::readlinkat(&parent, name, Vec::new()) {
             Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
             Err(Errno::NOENT | Errno::INVAL) => Ok(None),
@@ -120,11 +121,11 @@ impl Root {
     }
 
     /// Makes one folder with mode and owner, those above it as usual. One that is there stays as it is.
-    pub fn make_folder_as(&self, path: &str, mode: u32, user: &str, group: &str) -> Result<(), Error> {
+    pub fn make_folder_as(&self, path: &str, mode: u32, owner: &Owner) -> Result<(), Error> {
         if self.kind(path)?.is_some() {
             return Ok(());
         }
-        let ids = Owners::of(self).ids(path, user, group)?;
+        let ids = Owners::new(self).ids(path, owner)?;
         let (folder, name) = split(path)?;
         let parent = self.folder(folder, &mut Vec::new())?;
         let temporary = write::temporary(name);
@@ -177,7 +178,7 @@ impl Root {
 
     /// What is known of a name; none when there is nothing.
     pub(crate) fn stat(&self, path: &str) -> Result<Option<Stat>, Error> {
-        let Some((parent, name)) = self.parent_if_there(path)? else { return Ok(None) };
+        let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(None) };
         match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
@@ -193,7 +194,7 @@ impl Root {
     }
 
     /// The same; none when there is no such folder.
-    pub(crate) fn parent_if_there<'p>(&self, path: &'p str) -> Result<Option<(OwnedFd, &'p str)>, Error> {
+    pub(crate) fn parent_if_exists<'p>(&self, path: &'p str) -> Result<Option<(OwnedFd, &'p str)>, Error> {
         match self.parent(path) {
             Ok(found) => Ok(Some(found)),
             Err(error) if matches!(error.errno(), Some(Errno::NOENT | Errno::NOTDIR)) => Ok(None),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use kiln_node_config::canonical::hex;
+use kiln_node_plan::{DesiredFile, FileContent, FileState, Owner};
 use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -11,34 +12,12 @@ use sha2::{Digest, Sha256};
 use crate::os::error::Error;
 use crate::os::owners::Owners;
 use crate::os::root::read::pieces;
-use crate::os::root::write::{Placed, What};
-use crate::os::root::{Kind, Root, split};
-
-/// What stands at a path. Links are not followed: who wants a file there wants no link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    File {
-        /// SHA-256 of its bytes in hexadecimal digits.
-        sha256: String,
-        mode: u32,
-        uid: u32,
-        gid: u32,
-    },
-    /// A symbolic link.
-    Link {
-        /// Where to.
-        target: String,
-    },
-    /// Something that is neither.
-    Other(Kind),
-    /// Nothing.
-    Absent,
-}
+use crate::os::root::{FileKind, Root, split};
 
 /// A file that is open, or what stands there instead.
 enum Opened {
     File(OwnedFd, Stat),
-    Other(Found),
+    Other(FileState),
 }
 
 /// Size and use of a file system, in bytes.
@@ -62,12 +41,12 @@ impl Root {
     }
 
     /// What stands at each path.
-    pub fn observe<'p>(&self, paths: impl IntoIterator<Item = &'p str>) -> Result<BTreeMap<String, Found>, Error> {
-        paths.into_iter().map(|path| Ok((path.to_owned(), self.look(path)?))).collect()
+    pub fn observe<'p>(&self, paths: impl IntoIterator<Item = &'p str>) -> Result<BTreeMap<String, FileState>, Error> {
+        paths.into_iter().map(|path| Ok((path.to_owned(), self.file_state(path)?))).collect()
     }
 
     /// What stands at a path.
-    pub fn look(&self, path: &str) -> Result<Found, Error> {
+    pub fn file_state(&self, path: &str) -> Result<FileState, Error> {
         let (file, stat) = match self.open_file(path)? {
             Opened::File(file, stat) => (file, stat),
             Opened::Other(found) => return Ok(found),
@@ -75,12 +54,13 @@ impl Root {
         let mut hash = Sha256::new();
         pieces(&file, &stat, u64::MAX, |piece| hash.update(piece)).map_err(|errno| Error::io("read", path, errno))?;
         let sha256 = hex(&hash.finalize());
-        Ok(Found::File { sha256, mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid })
+        let owner = Owner::from_ids(stat.st_uid, stat.st_gid);
+        Ok(FileState::File { sha256, mode: stat.st_mode & 0o7777, owner })
     }
 
     /// Which of the files are not there just so: bytes, mode and owner. Secrets are compared without being hashed.
-    pub fn differing<'a, 'p>(&self, files: &'a [Placed<'p>]) -> Result<Vec<&'a Placed<'p>>, Error> {
-        let owners = Owners::of(self);
+    pub fn differing<'a>(&self, files: &'a [DesiredFile]) -> Result<Vec<&'a DesiredFile>, Error> {
+        let owners = Owners::new(self);
         let mut differ = Vec::new();
         for file in files {
             if !self.is_so(file, &owners)? {
@@ -90,13 +70,13 @@ impl Root {
         Ok(differ)
     }
 
-    fn is_so(&self, file: &Placed<'_>, owners: &Owners<'_>) -> Result<bool, Error> {
-        let bytes = match file.what {
-            What::Link(target) => return Ok(self.read_link(file.path)?.as_deref() == Some(target)),
-            What::Bytes(bytes) => bytes,
-        };
-        let ids = owners.ids(file.path, file.user, file.group)?;
-        let Opened::File(open, stat) = self.open_file(file.path)? else { return Ok(false) };
+    fn is_so(&self, file: &DesiredFile, owners: &Owners<'_>) -> Result<bool, Error> {
+        if let FileContent::Link(target) = &file.content {
+            return Ok(self.read_link(&file.path)?.as_ref() == Some(target));
+        }
+        let bytes = file.content.expose();
+        let ids = owners.ids(&file.path, &file.owner)?;
+        let Opened::File(open, stat) = self.open_file(&file.path)? else { return Ok(false) };
         let is_like = (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid) == (file.mode, ids.uid, ids.gid)
             && u64::try_from(stat.st_size).is_ok_and(|size| size == bytes.len() as u64);
         if !is_like {
@@ -104,7 +84,7 @@ impl Root {
         }
         let mut there = Vec::with_capacity(bytes.len());
         pieces(&open, &stat, u64::MAX, |piece| there.extend_from_slice(piece))
-            .map_err(|errno| Error::io("read", file.path, errno))?;
+            .map_err(|errno| Error::io("read", &file.path, errno))?;
         Ok(there == bytes)
     }
 
@@ -113,23 +93,23 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = match self.open_at(path, flags) {
             Ok(file) => file,
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Opened::Other(Found::Absent)),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Opened::Other(FileState::Absent)),
             // A link, a socket, a device without a driver.
             Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return self.no_file(path).map(Opened::Other),
             Err(errno) => return Err(Error::io("read", path, errno)),
         };
         let stat = fstat(&file).map_err(|errno| Error::io("look at", path, errno))?;
-        Ok(match Kind::of(&stat) {
-            Kind::File => Opened::File(file, stat),
-            kind => Opened::Other(Found::Other(kind)),
+        Ok(match FileKind::from_stat(&stat) {
+            FileKind::File => Opened::File(file, stat),
+            _ => Opened::Other(FileState::Other),
         })
     }
 
-    fn no_file(&self, path: &str) -> Result<Found, Error> {
+    fn no_file(&self, path: &str) -> Result<FileState, Error> {
         match self.kind(path)? {
-            None => Ok(Found::Absent),
-            Some(Kind::Link) => Ok(Found::Link { target: self.read_link(path)?.unwrap_or_default() }),
-            Some(kind) => Ok(Found::Other(kind)),
+            None => Ok(FileState::Absent),
+            Some(FileKind::Link) => Ok(FileState::Link { target: self.read_link(path)?.unwrap_or_default() }),
+            Some(_) => Ok(FileState::Other),
         }
     }
 }

@@ -6,7 +6,7 @@ use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 
 use crate::os::error::Error;
-use crate::os::root::{Kind, Root};
+use crate::os::root::{FileKind, Root};
 
 /// What a configuration file may have at most. Nothing that kilnd reads whole is larger, and a mistaken path to a disk must not fill the
 /// memory.
@@ -41,8 +41,8 @@ impl Root {
         let failed = |errno: Errno| Error::io("read", path, errno);
         let file = self.open_at(path, flags).map_err(failed)?;
         let stat = fstat(&file).map_err(failed)?;
-        let kind = Kind::of(&stat);
-        if kind != Kind::File {
+        let kind = FileKind::from_stat(&stat);
+        if kind != FileKind::File {
             return Err(Error::Kind { path: path.to_owned(), found: kind.name(), wanted: "a file" });
         }
         let mut bytes = Vec::new();
@@ -60,12 +60,12 @@ impl Root {
     }
 
     /// The bytes of a file; none when there is none.
-    pub fn read_if_there(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.contents_if_there(path)?.map(|contents| contents.bytes))
+    pub fn read_if_exists(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.contents_if_exists(path)?.map(|contents| contents.bytes))
     }
 
     /// A file, and who may read it; none when there is none.
-    pub fn contents_if_there(&self, path: &str) -> Result<Option<Contents>, Error> {
+    pub fn contents_if_exists(&self, path: &str) -> Result<Option<Contents>, Error> {
         match self.contents(path) {
             Ok(contents) => Ok(Some(contents)),
             Err(error) if error.is_not_found() || error.errno() == Some(Errno::NOTDIR) => Ok(None),

@@ -8,15 +8,19 @@ use rustix::io::Errno;
 use crate::os::error::Error;
 use crate::os::ops::Op;
 use crate::os::root::write::Durability;
-use crate::os::root::{Kind, Root, split, tree};
+use crate::os::root::{FileKind, Root, split, tree};
 
 impl Root {
     /// Takes a file or a link away. Says whether there was one.
     pub fn remove(&self, path: &str, durability: Durability) -> Result<bool, Error> {
-        let Some((parent, name)) = self.parent_if_there(path)? else { return Ok(false) };
+        let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(false) };
         let Some(stat) = stat_of(&parent, name, path)? else { return Ok(false) };
-        if Kind::of(&stat) == Kind::Folder {
-            return Err(Error::Kind { path: path.to_owned(), found: Kind::Folder.name(), wanted: "a file or a link" });
+        if FileKind::from_stat(&stat) == FileKind::Folder {
+            return Err(Error::Kind {
+                path: path.to_owned(),
+                found: FileKind::Folder.name(),
+                wanted: "a file or a link",
+            });
         }
         self.ops.act(Op::Remove, "remove", path, || rustix::fs::unlinkat(&parent, name, AtFlags::empty()))?;
         self.sync_folder(&parent, split(path)?.0, durability)?;
@@ -26,7 +30,7 @@ impl Root {
     /// Takes away whatever stands at a path, with all that is in it. Refuses before anything is deleted when something is mounted at or
     /// below it. Says whether there was anything. Durable at the next [`Root::sync`].
     pub fn remove_tree(&self, path: &str) -> Result<bool, Error> {
-        let Some((parent, name)) = self.parent_if_there(path)? else { return Ok(false) };
+        let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(false) };
         let Some(stat) = stat_of(&parent, name, path)? else { return Ok(false) };
         self.refuse_mounts(path)?;
         let device = stat.st_dev;
@@ -36,10 +40,14 @@ impl Root {
 
     /// Takes away what is in a folder and leaves the folder, whose owner and mode others rely on.
     pub fn clear_folder(&self, path: &str) -> Result<bool, Error> {
-        let Some((parent, name)) = self.parent_if_there(path)? else { return Ok(false) };
+        let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(false) };
         let Some(stat) = stat_of(&parent, name, path)? else { return Ok(false) };
-        if Kind::of(&stat) != Kind::Folder {
-            return Err(Error::Kind { path: path.to_owned(), found: Kind::of(&stat).name(), wanted: "a folder" });
+        if FileKind::from_stat(&stat) != FileKind::Folder {
+            return Err(Error::Kind {
+                path: path.to_owned(),
+                found: FileKind::from_stat(&stat).name(),
+                wanted: "a folder",
+            });
         }
         self.refuse_mounts(path)?;
         let folder = open_folder(&parent, name, path)?;
@@ -59,7 +67,7 @@ impl Root {
             // Mounted between the look at the table and now.
             return Err(Error::Mounted { path: path.to_owned(), mount: path.to_owned() });
         }
-        if Kind::of(stat) == Kind::Folder {
+        if FileKind::from_stat(stat) == FileKind::Folder {
             let folder = open_folder(parent, name, path)?;
             self.empty(&folder, path, device)?;
             return self.ops.act(Op::Remove, "remove", path, || rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR));

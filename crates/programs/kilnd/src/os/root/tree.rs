@@ -56,7 +56,7 @@ impl Root {
     /// same device number, so the kernel's table is asked.
     pub fn mount_in(&self, path: &str) -> Result<Option<String>, Error> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Some((parent, name)) = self.parent_if_there(path)? else { return Ok(None) };
+        let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(None) };
         let fd = match rustix::fs::openat(&parent, name, flags, rustix::fs::Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),

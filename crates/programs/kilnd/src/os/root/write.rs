@@ -1,10 +1,11 @@
 //! Writing files as a set: all are prepared, all are made durable, all are renamed. What cannot be prepared changes nothing.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use kiln_node_plan::{Artifact, Content};
+use kiln_node_plan::{DesiredFile, FileContent};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
@@ -23,71 +24,9 @@ pub enum Durability {
     Later,
 }
 
-/// A file as it is to be.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Placed<'p> {
-    /// Its absolute path.
-    pub path: &'p str,
-    /// What is in it.
-    pub what: What<'p>,
-    /// Its permissions. A link has none.
-    pub mode: u32,
-    /// Its owner, by name or number.
-    pub user: &'p str,
-    /// Its group, by name or number.
-    pub group: &'p str,
-}
-
-/// What stands at a path.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum What<'p> {
-    /// A file with these bytes.
-    Bytes(&'p [u8]),
-    /// A symbolic link to there.
-    Link(&'p str),
-}
-
-impl<'p> Placed<'p> {
-    /// A file of the superuser.
-    pub fn new(path: &'p str, bytes: &'p [u8], mode: u32) -> Self {
-        Self { path, what: What::Bytes(bytes), mode, user: "root", group: "root" }
-    }
-
-    /// A symbolic link.
-    pub fn link(path: &'p str, target: &'p str) -> Self {
-        Self { what: What::Link(target), ..Self::new(path, b"", 0o777) }
-    }
-}
-
-impl<'p> From<&'p Artifact> for Placed<'p> {
-    fn from(artifact: &'p Artifact) -> Self {
-        Self {
-            path: &artifact.path,
-            what: match &artifact.content {
-                Content::Link(target) => What::Link(target),
-                content => What::Bytes(content.expose()),
-            },
-            mode: artifact.mode,
-            user: &artifact.owner.user,
-            group: &artifact.owner.group,
-        }
-    }
-}
-
-impl std::fmt::Debug for Placed<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.what {
-            What::Bytes(bytes) => {
-                write!(f, "{} ({} bytes, {:04o} {}:{})", self.path, bytes.len(), self.mode, self.user, self.group)
-            }
-            What::Link(target) => write!(f, "{} -> {target}", self.path),
-        }
-    }
-}
-
-/// A file that is prepared beside its place.
+/// A file that is prepared next to its target.
 struct Staged<'p> {
-    file: Placed<'p>,
+    file: &'p DesiredFile,
     parent: Rc<OwnedFd>,
     name: &'p str,
     temporary: String,
@@ -98,8 +37,8 @@ struct Staged<'p> {
 impl Root {
     /// Writes files as a set. On an error before the first rename nothing has changed; the last phase replaces one name after the other,
     /// each wholly. Whoever needs all or nothing writes a [generation](crate::os::Generations).
-    pub fn write_all(&self, files: &[Placed<'_>], durability: Durability) -> Result<(), Error> {
-        let mut folders = Folders::of(self);
+    pub fn write_all<F: Borrow<DesiredFile>>(&self, files: &[F], durability: Durability) -> Result<(), Error> {
+        let mut folders = Folders::new(self);
         let mut staged = Vec::with_capacity(files.len());
         if let Err(error) = self.prepare(files, &mut folders, &mut staged, durability) {
             self.abandon(&staged);
@@ -115,9 +54,9 @@ impl Root {
     }
 
     /// Points a link at a target, in one step. This is what commits a generation.
-    pub fn flip(&self, link: &str, target: &str, durability: Durability) -> Result<(), Error> {
+    pub fn replace_link(&self, link: &str, target: &str, durability: Durability) -> Result<(), Error> {
         let (folder, name) = split(link)?;
-        let mut folders = Folders::of(self);
+        let mut folders = Folders::new(self);
         let parent = folders.open(folder)?;
         let temporary = temporary(name);
         self.in_place_of_left(&parent, &temporary, link, || {
@@ -127,33 +66,34 @@ impl Root {
         folders.sync(durability, |_| true)
     }
 
-    fn prepare<'p>(
+    fn prepare<'p, F: Borrow<DesiredFile>>(
         &self,
-        files: &[Placed<'p>],
+        files: &'p [F],
         folders: &mut Folders<'_>,
         staged: &mut Vec<Staged<'p>>,
         durability: Durability,
     ) -> Result<(), Error> {
         let mut seen = BTreeSet::new();
-        for file in files {
-            if !seen.insert(file.path) {
-                return Err(Error::Path { path: file.path.to_owned(), why: "it is to be written twice" });
+        let files = || files.iter().map(Borrow::borrow);
+        for file in files() {
+            if !seen.insert(file.path.as_str()) {
+                return Err(Error::Path { path: file.path.clone(), why: "it is to be written twice" });
             }
         }
-        let owners = Owners::of(self);
-        for file in files {
-            let (folder, name) = split(file.path)?;
+        let owners = Owners::new(self);
+        for file in files() {
+            let (folder, name) = split(&file.path)?;
             let parent = folders.open(folder)?;
-            staged.push(Staged { file: *file, parent, name, temporary: temporary(name), open: None });
+            staged.push(Staged { file, parent, name, temporary: temporary(name), open: None });
             if let Some(Staged { parent, temporary, open, .. }) = staged.last_mut() {
                 *open = self
-                    .in_place_of_left(parent, temporary, file.path, || self.make(parent, temporary, file, &owners))?;
+                    .in_place_of_left(parent, temporary, &file.path, || self.make(parent, temporary, file, &owners))?;
             }
         }
         if durability == Durability::Now {
             for file in staged.iter() {
                 if let Some(open) = &file.open {
-                    self.ops.act(Op::Sync, "sync", file.file.path, || rustix::fs::fsync(open))?;
+                    self.ops.act(Op::Sync, "sync", &file.file.path, || rustix::fs::fsync(open))?;
                 }
             }
         }
@@ -183,18 +123,16 @@ impl Root {
         &self,
         parent: &OwnedFd,
         name: &str,
-        file: &Placed<'_>,
+        file: &DesiredFile,
         owners: &Owners<'_>,
     ) -> Result<Option<OwnedFd>, Error> {
-        let path = file.path;
-        let bytes = match file.what {
-            What::Bytes(bytes) => bytes,
-            What::Link(target) => {
-                self.ops.act(Op::Link, "make the link", path, || rustix::fs::symlinkat(target, parent, name))?;
-                return Ok(None);
-            }
-        };
-        let ids = owners.ids(path, file.user, file.group)?;
+        let path = &file.path;
+        if let FileContent::Link(target) = &file.content {
+            self.ops.act(Op::Link, "make the link", path, || rustix::fs::symlinkat(target, parent, name))?;
+            return Ok(None);
+        }
+        let bytes = file.content.expose();
+        let ids = owners.ids(path, &file.owner)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let is_public = file.mode & 0o004 != 0;
         let mode = if is_public { file.mode & 0o755 } else { 0o600 };
@@ -226,7 +164,7 @@ impl Root {
     }
 
     fn place(&self, file: &Staged<'_>) -> Result<(), Error> {
-        let renamed = self.ops.act(Op::Rename, "replace", file.file.path, || {
+        let renamed = self.ops.act(Op::Rename, "replace", &file.file.path, || {
             rustix::fs::renameat(&file.parent, &file.temporary, &file.parent, file.name)
         });
         match renamed {
@@ -235,15 +173,16 @@ impl Root {
             done => return done,
         }
         self.overwrite(file)?;
-        self.clear(&file.parent, &file.temporary, file.file.path)
+        self.clear(&file.parent, &file.temporary, &file.file.path)
     }
 
     /// Writes into a file that cannot be replaced, a bind mount. What was in it comes back when there is no room for the new.
     fn overwrite(&self, file: &Staged<'_>) -> Result<(), Error> {
-        let path = file.file.path;
-        let What::Bytes(bytes) = file.file.what else {
-            return Err(Error::Mounted { path: path.to_owned(), mount: path.to_owned() });
-        };
+        let path = &file.file.path;
+        if matches!(file.file.content, FileContent::Link(_)) {
+            return Err(Error::Mounted { path: path.clone(), mount: path.clone() });
+        }
+        let bytes = file.file.content.expose();
         let before = self.read(path)?;
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = rustix::fs::openat(&file.parent, file.name, flags, Mode::empty())
@@ -265,7 +204,7 @@ impl Root {
     /// Takes prepared files away again. Fails quietly: the error that led here is the one to tell.
     fn abandon(&self, staged: &[Staged<'_>]) {
         for file in staged {
-            let _ = self.clear(&file.parent, &file.temporary, file.file.path);
+            let _ = self.clear(&file.parent, &file.temporary, &file.file.path);
         }
     }
 

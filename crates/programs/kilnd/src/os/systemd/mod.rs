@@ -13,9 +13,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zbus::{DynamicType, OwnedObjectPath, OwnedVariant, Type};
 
+use crate::os::Error;
 use wire::{Answer, Link, Message};
 
-pub use job::Outcome;
+pub use job::JobOutcome;
 
 /// Where PID 1 listens.
 pub const SOCKET: &str = "/run/systemd/private";
@@ -25,47 +26,6 @@ const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
 const SERVICE: &str = "org.freedesktop.systemd1.Service";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
-
-/// What went wrong with PID 1.
-#[derive(Debug, thiserror::Error)]
-pub enum SystemdError {
-    /// It cannot be reached.
-    #[error("cannot speak with systemd on `{socket}`")]
-    Unreachable {
-        socket: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    /// It says no.
-    #[error("systemd refuses `{member}` of `{unit}`: {message} ({name})")]
-    Refused {
-        /// What was asked.
-        member: String,
-        /// Of whom.
-        unit: String,
-        /// The name of the error.
-        name: String,
-        /// What it says.
-        message: String,
-    },
-    /// A job did not end in time. It goes on.
-    #[error("systemd did not end `{member}` of `{unit}` within {seconds} s; it goes on with it")]
-    TooLong {
-        /// What was asked.
-        member: String,
-        /// Of whom.
-        unit: String,
-        /// How long we waited.
-        seconds: u64,
-    },
-}
-
-impl SystemdError {
-    /// Whether there is no unit of that name.
-    pub fn is_no_such_unit(&self) -> bool {
-        matches!(self, Self::Refused { name, .. } if name.ends_with(".NoSuchUnit"))
-    }
-}
 
 /// What PID 1 knows of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +66,7 @@ impl Systemd {
     }
 
     /// What it knows of a unit. One that there is not is `not-found`.
-    pub fn unit(&mut self, unit: &str) -> Result<UnitState, SystemdError> {
+    pub fn unit(&mut self, unit: &str) -> Result<UnitState, Error> {
         let path: OwnedObjectPath = self.manager("LoadUnit", unit, &(unit,))?;
         let load = self.property(&path, UNIT, "LoadState", unit)?;
         let active = self.property(&path, UNIT, "ActiveState", unit)?;
@@ -125,35 +85,35 @@ impl Systemd {
         unit: &str,
         interface: &str,
         property: &str,
-    ) -> Result<T, SystemdError> {
+    ) -> Result<T, Error> {
         let path: OwnedObjectPath = self.manager("LoadUnit", unit, &(unit,))?;
         self.property(&path, interface, property, unit)
     }
 
     /// The names of all loaded units with their active states.
-    pub fn units(&mut self) -> Result<Vec<(String, String)>, SystemdError> {
+    pub fn units(&mut self) -> Result<Vec<(String, String)>, Error> {
         type Row = (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
         let rows: Vec<Row> = self.manager("ListUnits", "", &())?;
         Ok(rows.into_iter().map(|row| (row.0, row.3)).collect())
     }
 
     /// Reads all unit files again. Never at first boot: it runs every generator.
-    pub fn daemon_reload(&mut self) -> Result<(), SystemdError> {
+    pub fn daemon_reload(&mut self) -> Result<(), Error> {
         self.ask("Reload", "", &()).map(drop)
     }
 
     /// Whether a unit starts by itself: `enabled`, `disabled`, `static`, `masked`, …
-    pub fn enabled(&mut self, unit: &str) -> Result<String, SystemdError> {
+    pub fn enabled(&mut self, unit: &str) -> Result<String, Error> {
         self.manager("GetUnitFileState", unit, &(unit,))
     }
 
     /// Lets units start by themselves. Takes effect with the next [reload](Self::daemon_reload).
-    pub fn enable(&mut self, units: &[&str]) -> Result<(), SystemdError> {
+    pub fn enable(&mut self, units: &[&str]) -> Result<(), Error> {
         self.ask("EnableUnitFiles", &units.join(" "), &(units, false, true)).map(drop)
     }
 
     /// Lets units start by themselves no more.
-    pub fn disable(&mut self, units: &[&str]) -> Result<(), SystemdError> {
+    pub fn disable(&mut self, units: &[&str]) -> Result<(), Error> {
         self.ask("DisableUnitFiles", &units.join(" "), &(units, false)).map(drop)
     }
 
@@ -163,7 +123,7 @@ impl Systemd {
         interface: &str,
         property: &str,
         unit: &str,
-    ) -> Result<T, SystemdError> {
+    ) -> Result<T, Error> {
         let message = self.call(path.as_str(), PROPERTIES, "Get", unit, &(interface, property))?;
         let value: OwnedVariant = message.get().map_err(|source| self.unreachable(source))?;
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("`{property}` is of another type"));
@@ -175,12 +135,12 @@ impl Systemd {
         member: &str,
         unit: &str,
         body: &B,
-    ) -> Result<T, SystemdError> {
+    ) -> Result<T, Error> {
         let message = self.ask(member, unit, body)?;
         message.get().map_err(|source| self.unreachable(source))
     }
 
-    fn ask<B: Serialize + DynamicType>(&mut self, member: &str, unit: &str, body: &B) -> Result<Message, SystemdError> {
+    fn ask<B: Serialize + DynamicType>(&mut self, member: &str, unit: &str, body: &B) -> Result<Message, Error> {
         self.call(ROOT, MANAGER, member, unit, body)
     }
 
@@ -192,7 +152,7 @@ impl Systemd {
         member: &str,
         unit: &str,
         body: &B,
-    ) -> Result<Message, SystemdError> {
+    ) -> Result<Message, Error> {
         let fresh = self.link.is_none();
         let answer = match self.link()?.call(path, interface, member, body) {
             Err(error) if gone(&error) && !fresh => {
@@ -204,7 +164,7 @@ impl Systemd {
         match answer {
             Ok(Answer::Body(message)) => Ok(message),
             Ok(Answer::Refused { name, message }) => {
-                Err(SystemdError::Refused { member: member.to_owned(), unit: unit.to_owned(), name, message })
+                Err(Error::SystemdRefused { member: member.to_owned(), unit: unit.to_owned(), name, message })
             }
             Err(source) => {
                 // Half an answer may be under way: the connection is of no use any more.
@@ -214,7 +174,7 @@ impl Systemd {
         }
     }
 
-    fn link(&mut self) -> Result<&mut Link, SystemdError> {
+    fn link(&mut self) -> Result<&mut Link, Error> {
         let link = match self.link.take() {
             Some(link) => link,
             None => Link::open(&self.socket, self.patience).map_err(|source| self.unreachable(source))?,
@@ -222,8 +182,8 @@ impl Systemd {
         Ok(self.link.insert(link))
     }
 
-    fn unreachable(&self, source: io::Error) -> SystemdError {
-        SystemdError::Unreachable { socket: self.socket.clone(), source }
+    fn unreachable(&self, source: io::Error) -> Error {
+        Error::SystemdUnreachable { socket: self.socket.clone(), source }
     }
 }
 

@@ -173,7 +173,7 @@ fn a_start_waits_for_its_own_job_and_reads_what_became_of_the_unit() {
         Then::Stay
     });
     let pid1 = Pid1::new(RUNS, talk);
-    assert_eq!(pid1.client().start("kubelet.service").expect("started"), Outcome::Started);
+    assert_eq!(pid1.client().start("kubelet.service").expect("started"), JobOutcome::Started);
     let calls = pid1.calls();
     let at = |name: &str| calls.iter().position(|call| call == name).expect(name);
     assert!(at("ResetFailedUnit") < at("StartUnit") && at("Subscribe") < at("StartUnit"), "{calls:?}");
@@ -187,7 +187,7 @@ fn a_start_that_a_condition_skips_is_no_start() {
         Then::Stay
     });
     let pid1 = Pid1::new(Known { active: "inactive", conditions: false, ..RUNS }, talk);
-    assert_eq!(pid1.client().restart("kubelet.service").expect("asked"), Outcome::Skipped);
+    assert_eq!(pid1.client().restart("kubelet.service").expect("asked"), JobOutcome::Skipped);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_lost_connection_is_made_anew_and_the_job_asked_for() {
     });
     // Job 8 is another one: ours has ended.
     let pid1 = Pid1::new(Known { job: 8, ..RUNS }, talk);
-    assert_eq!(pid1.client().restart("kubelet.service").expect("restarted"), Outcome::Started);
+    assert_eq!(pid1.client().restart("kubelet.service").expect("restarted"), JobOutcome::Started);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_job_that_goes_on_behind_a_lost_connection_is_waited_for() {
     let pid1 = Pid1::new(RUNS, talk);
     let mut client = Systemd::new(pid1.folder.path().join("private"), Duration::from_millis(200));
     let error = client.stop("kubelet.service").expect_err("the job never ends");
-    assert!(matches!(&error, SystemdError::TooLong { unit, .. } if unit == "kubelet.service"), "{error}");
+    assert!(matches!(&error, Error::JobTimeout { unit, .. } if unit == "kubelet.service"), "{error}");
     assert_eq!(pid1.calls().iter().filter(|call| *call == "Subscribe").count(), 2, "once per connection");
 }
 

@@ -11,11 +11,11 @@ use crate::sources::wait::Wait;
 const FIRST: Duration = Duration::from_millis(250);
 /// A request that is not answered so often is for an offer that nobody remembers.
 const REQUESTS: u32 = 3;
-/// How often an address may be offered and then refused: a server that does so longer is broken.
+/// How often an address may be candidate and then refused: a server that does so longer is broken.
 const REFUSALS: u32 = 4;
 
 /// What carries messages of one link.
-pub trait Ether {
+pub trait Transport {
     /// Sends a message to every server on the link.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
 
@@ -37,14 +37,14 @@ pub enum DhcpError {
         /// For how long.
         waited: Duration,
     },
-    /// Every address that was offered was refused afterwards.
-    #[error("a DHCP server refused what it had offered, {0} times")]
+    /// Every address that was candidate was refused afterwards.
+    #[error("a DHCP server refused what it had candidate, {0} times")]
     Refused(u32),
 }
 
 /// Asks for an address until there is one, at most so long. `number` tells this machine's exchange from others'.
-pub fn ask(
-    ether: &mut dyn Ether,
+pub fn get_lease(
+    transport: &mut dyn Transport,
     hardware: [u8; 6],
     number: u32,
     at_most: Duration,
@@ -59,10 +59,10 @@ pub fn ask(
     let mut pause = FIRST;
     while !left().is_zero() {
         questions += 1;
-        ether.send(&discover(hardware, number, seconds())).map_err(DhcpError::Link)?;
-        let Some(offer) = hear(ether, wait, pause.min(left()), |bytes| {
+        transport.send(&discover(hardware, number, seconds())).map_err(DhcpError::Link)?;
+        let Some(offer) = hear(transport, wait, pause.min(left()), |bytes| {
             Reply::parse(bytes, hardware, number)
-                .filter(|reply| reply.kind == Kind::Offer && Lease::of(reply).is_some())
+                .filter(|reply| reply.kind == Kind::Admission && Lease::from_reply(reply).is_some())
         })?
         else {
             pause *= 2;
@@ -73,13 +73,13 @@ pub fn ask(
                 break;
             }
             questions += 1;
-            ether.send(&request(hardware, number, seconds(), &offer)).map_err(DhcpError::Link)?;
-            let answer = hear(ether, wait, left().min(FIRST * (1 << attempt)), |bytes| {
-                Reply::parse(bytes, hardware, number).filter(|reply| reply.kind != Kind::Offer)
+            transport.send(&request(hardware, number, seconds(), &offer)).map_err(DhcpError::Link)?;
+            let answer = hear(transport, wait, left().min(FIRST * (1 << attempt)), |bytes| {
+                Reply::parse(bytes, hardware, number).filter(|reply| reply.kind != Kind::Admission)
             })?;
             let Some(reply) = answer else { continue };
             // Who grants an address that no machine can have refuses too.
-            if let Some(lease) = Lease::of(&reply).filter(|_| reply.kind == Kind::Ack) {
+            if let Some(lease) = Lease::from_reply(&reply).filter(|_| reply.kind == Kind::Ack) {
                 return Ok(lease);
             }
             refusals += 1;
@@ -95,7 +95,7 @@ pub fn ask(
 
 /// The next message that is the one; nothing when the time is over, however much else is said meanwhile.
 fn hear(
-    ether: &mut dyn Ether,
+    transport: &mut dyn Transport,
     wait: &dyn Wait,
     at_most: Duration,
     is_it: impl Fn(&[u8]) -> Option<Reply>,
@@ -106,7 +106,7 @@ fn hear(
         if left.is_zero() {
             return Ok(None);
         }
-        match ether.receive(left) {
+        match transport.receive(left) {
             Ok(Some(bytes)) => {
                 if let Some(reply) = is_it(&bytes) {
                     return Ok(Some(reply));
@@ -153,7 +153,7 @@ mod tests {
         asked: Vec<u8>,
     }
 
-    impl Ether for Link<'_> {
+    impl Transport for Link<'_> {
         fn send(&mut self, message: &[u8]) -> io::Result<()> {
             let words = (self.server)(self.asked.len(), message);
             self.said.extend(words);
@@ -176,7 +176,7 @@ mod tests {
     fn exchange(server: impl FnMut(usize, &[u8]) -> Vec<Vec<u8>>) -> (Result<Lease, DhcpError>, Vec<u8>) {
         let time = Time::default();
         let mut link = Link { time: &time, server: Box::new(server), said: VecDeque::new(), asked: Vec::new() };
-        let lease = ask(&mut link, HARDWARE, 7, Duration::from_secs(5), &time);
+        let lease = get_lease(&mut link, HARDWARE, 7, Duration::from_secs(5), &time);
         (lease, link.asked.clone())
     }
 
@@ -231,13 +231,13 @@ mod tests {
             vec![answer(question, kind, [10, 0, 0, 4], &[])]
         };
         let mut link = Link { time: &time, server: Box::new(server), said: VecDeque::new(), asked: Vec::new() };
-        ask(&mut link, HARDWARE, 7, Duration::from_secs(5), &time).expect_err("refused");
+        get_lease(&mut link, HARDWARE, 7, Duration::from_secs(5), &time).expect_err("refused");
         assert!(time.now() >= FIRST * (REFUSALS - 1), "{:?}", time.now());
         for patience in [1, 4, 5].map(Duration::from_secs) {
             let time = Time::default();
             let mut link =
                 Link { time: &time, server: Box::new(|_, _| Vec::new()), said: VecDeque::new(), asked: Vec::new() };
-            let error = ask(&mut link, HARDWARE, 7, patience, &time).expect_err("nobody");
+            let error = get_lease(&mut link, HARDWARE, 7, patience, &time).expect_err("nobody");
             assert!(matches!(error, DhcpError::Silence { waited, .. } if waited == patience), "{error}");
         }
     }

@@ -32,7 +32,7 @@ mod option {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An address could be had.
-    Offer,
+    Admission,
     /// It is yours.
     Ack,
     /// It is not.
@@ -117,7 +117,7 @@ impl Reply {
             }
         }
         let kind = match kind? {
-            2 => Kind::Offer,
+            2 => Kind::Admission,
             5 => Kind::Ack,
             6 => Kind::Nak,
             _ => return None,
@@ -138,11 +138,11 @@ fn routes(mut bytes: &[u8]) -> Vec<Route> {
     while let Some((&prefix, after)) = bytes.split_first() {
         let taken = usize::from(prefix.div_ceil(8));
         let (true, Some((to, after))) = (prefix <= 32, after.split_at_checked(taken)) else { break };
-        let Some((by, after)) = after.split_at_checked(4) else { break };
+        let Some((via, after)) = after.split_at_checked(4) else { break };
         let mut whole = [0; 4];
         whole[..taken].copy_from_slice(to);
-        let by = address(by).filter(|by| !by.is_unspecified());
-        found.push(Route { to: whole.into(), prefix, by });
+        let via = address(via).filter(|via| !via.is_unspecified());
+        found.push(Route { to: whole.into(), prefix, via });
         if found.len() == MOST_ROUTES {
             break;
         }
@@ -192,11 +192,11 @@ pub(super) mod tests {
         let reply = Reply::parse(&bytes, HARDWARE, 7).expect("an answer");
         assert_eq!((reply.kind, reply.address), (Kind::Ack, [10, 0, 0, 4].into()));
         assert_eq!((reply.mask, reply.router), (Some([255, 255, 240, 0].into()), Some([10, 0, 0, 1].into())));
-        let by = Some([10, 0, 0, 1].into());
+        let via = Some([10, 0, 0, 1].into());
         let expected = [
-            Route { to: [0, 0, 0, 0].into(), prefix: 0, by },
-            Route { to: [168, 63, 129, 16].into(), prefix: 32, by },
-            Route { to: [10, 9, 8, 0].into(), prefix: 24, by: None },
+            Route { to: [0, 0, 0, 0].into(), prefix: 0, via },
+            Route { to: [168, 63, 129, 16].into(), prefix: 32, via },
+            Route { to: [10, 9, 8, 0].into(), prefix: 24, via: None },
         ];
         assert_eq!(reply.routes, expected);
         assert_eq!(Reply::parse(&bytes, HARDWARE, 8), None, "another question's");

@@ -1,13 +1,13 @@
 //! An address by DHCP, for the one question that a machine asks before anybody has set up its network.
 //!
-//! [`ask`] is the whole exchange over whatever carries it ([`Ether`]); [`Lease`] says what came of it, and by which way a service is
+//! [`ask`] is the whole exchange over whatever carries it ([`Transport`]); [`Lease`] says what came of it, and by which way a service is
 //! reached. Everything that arrives is somebody else's: no length in it is trusted, and what does not fit is passed over.
 
 mod exchange;
 mod message;
 mod packet;
 
-pub use exchange::{DhcpError, Ether, ask};
+pub use exchange::{DhcpError, Transport, get_lease};
 pub use message::{Kind, Reply};
 pub use packet::payload;
 
@@ -33,38 +33,38 @@ pub struct Route {
     /// How many leading bits of it count.
     pub prefix: u8,
     /// By whom; by nobody where they are on the link itself.
-    pub by: Option<Ipv4Addr>,
+    pub via: Option<Ipv4Addr>,
 }
 
 /// How an address is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hop {
+pub enum NextHop {
     /// It is on the link.
     Direct,
     /// By a neighbour.
-    By(Ipv4Addr),
+    Via(Ipv4Addr),
 }
 
 impl Lease {
     /// What an acknowledgement grants; nothing where it names no address that a machine can have.
-    pub(crate) fn of(reply: &Reply) -> Option<Self> {
+    pub(crate) fn from_reply(reply: &Reply) -> Option<Self> {
         let address = reply.address;
         let is_usable = !(address.is_unspecified() || address.is_broadcast() || address.is_multicast());
         let prefix = reply.mask.map_or(32, |mask| u8::try_from(u32::from(mask).leading_ones()).unwrap_or(32));
         let mut routes = reply.routes.clone();
         // Who sends routes means them alone (RFC 3442); the router is for those who know no better.
         if routes.is_empty() {
-            routes.extend(reply.router.map(|by| Route { to: Ipv4Addr::UNSPECIFIED, prefix: 0, by: Some(by) }));
+            routes.extend(reply.router.map(|via| Route { to: Ipv4Addr::UNSPECIFIED, prefix: 0, via: Some(via) }));
         }
-        routes.push(Route { to: address, prefix, by: None });
+        routes.push(Route { to: address, prefix, via: None });
         routes.sort_by_key(|route| std::cmp::Reverse(route.prefix));
         (is_usable && !address.is_loopback()).then_some(Self { address, server: reply.server, prefix, routes })
     }
 
     /// How an address is reached; not at all where no way leads there.
-    pub fn way_to(&self, target: Ipv4Addr) -> Option<Hop> {
+    pub fn next_hop(&self, target: Ipv4Addr) -> Option<NextHop> {
         let route = self.routes.iter().find(|route| route.leads_to(target))?;
-        Some(route.by.map_or(Hop::Direct, Hop::By))
+        Some(route.via.map_or(NextHop::Direct, NextHop::Via))
     }
 }
 
@@ -94,29 +94,31 @@ mod tests {
 
     #[test]
     fn without_routes_the_router_leads_everywhere_but_to_neighbours() {
-        let lease = Lease::of(&reply()).expect("an address");
-        assert_eq!(lease.way_to(IMDS), Some(Hop::By(Ipv4Addr::new(10, 0, 0, 1))));
-        assert_eq!(lease.way_to(Ipv4Addr::new(10, 0, 0, 200)), Some(Hop::Direct));
-        let lease = Lease::of(&Reply { router: None, ..reply() }).expect("an address");
-        assert_eq!(lease.way_to(IMDS), None);
+        let lease = Lease::from_reply(&reply()).expect("an address");
+        assert_eq!(lease.next_hop(IMDS), Some(NextHop::Via(Ipv4Addr::new(10, 0, 0, 1))));
+        assert_eq!(lease.next_hop(Ipv4Addr::new(10, 0, 0, 200)), Some(NextHop::Direct));
+        let lease = Lease::from_reply(&Reply { router: None, ..reply() }).expect("an address");
+        assert_eq!(lease.next_hop(IMDS), None);
     }
 
     #[test]
     fn routes_are_meant_alone_and_the_most_exact_one_is_taken() {
-        let by = |last| Some(Ipv4Addr::new(10, 0, 0, last));
-        let routes =
-            vec![Route { to: Ipv4Addr::UNSPECIFIED, prefix: 0, by: by(7) }, Route { to: IMDS, prefix: 32, by: by(9) }];
-        let lease = Lease::of(&Reply { routes: routes.clone(), ..reply() }).expect("an address");
-        assert_eq!(lease.way_to(IMDS), Some(Hop::By(Ipv4Addr::new(10, 0, 0, 9))));
-        assert_eq!(lease.way_to(Ipv4Addr::new(8, 8, 8, 8)), Some(Hop::By(Ipv4Addr::new(10, 0, 0, 7))));
-        let only = Lease::of(&Reply { routes: routes[1..].to_vec(), ..reply() }).expect("an address");
-        assert_eq!(only.way_to(Ipv4Addr::new(8, 8, 8, 8)), None, "the router is not asked beside routes");
+        let via = |last| Some(Ipv4Addr::new(10, 0, 0, last));
+        let routes = vec![
+            Route { to: Ipv4Addr::UNSPECIFIED, prefix: 0, via: via(7) },
+            Route { to: IMDS, prefix: 32, via: via(9) },
+        ];
+        let lease = Lease::from_reply(&Reply { routes: routes.clone(), ..reply() }).expect("an address");
+        assert_eq!(lease.next_hop(IMDS), Some(NextHop::Via(Ipv4Addr::new(10, 0, 0, 9))));
+        assert_eq!(lease.next_hop(Ipv4Addr::new(8, 8, 8, 8)), Some(NextHop::Via(Ipv4Addr::new(10, 0, 0, 7))));
+        let only = Lease::from_reply(&Reply { routes: routes[1..].to_vec(), ..reply() }).expect("an address");
+        assert_eq!(only.next_hop(Ipv4Addr::new(8, 8, 8, 8)), None, "the router is not asked beside routes");
     }
 
     #[test]
     fn what_no_machine_can_have_is_no_lease() {
         for address in [[0, 0, 0, 0], [255, 255, 255, 255], [224, 0, 0, 1], [127, 0, 0, 1]] {
-            assert_eq!(Lease::of(&Reply { address: address.into(), ..reply() }), None, "{address:?}");
+            assert_eq!(Lease::from_reply(&Reply { address: address.into(), ..reply() }), None, "{address:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{config, facts};
 
 fn reasons(over: Value, facts: &Facts) -> Vec<String> {
-    match Desired::of(&config(over), facts) {
+    match Desired::render(&config(over), facts) {
         Ok(_) => Vec::new(),
         Err(unfit) => unfit.0.into_iter().map(|violation| violation.path).collect(),
     }

@@ -1,7 +1,7 @@
 //! What a node does by itself and what it asks for.
 
 use kiln_node_config::{Effect, NodeConfig};
-use kiln_node_plan::{Ask, Desired, Observed, Plan, Step, Verdict};
+use kiln_node_plan::{Desired, Observed, Plan, PlanAction, Request, Step};
 use serde_json::{Value, json};
 
 use crate::support::{Machine, config, facts, merge};
@@ -24,15 +24,15 @@ fn a_label_that_a_node_may_set_is_its_own_matter_and_another_is_asked_for() {
         json!({"kubelet": {"labels": {"team": "a", "old": "x"}}}),
         json!({"kubelet": {"labels": {"team": "b", "node-role.kubernetes.io/gpu": ""}}}),
     );
-    let own = Ask::Labels {
+    let own = Request::Labels {
         set: [("team".to_owned(), "b".to_owned())].into(),
         remove: vec!["old".to_owned()],
         by_node: true,
     };
     let asked = [("node-role.kubernetes.io/gpu".to_owned(), String::new())];
-    assert_eq!(plan.asks, [own, Ask::Labels { set: asked.into(), remove: Vec::new(), by_node: false }]);
-    assert_eq!((plan.verdict(), plan.effect), (Verdict::Apply, Effect::Cluster));
-    assert_eq!(plan.steps, [Step::WriteGeneration, Step::Flip], "the next registration has them");
+    assert_eq!(plan.requests, [own, Request::Labels { set: asked.into(), remove: Vec::new(), by_node: false }]);
+    assert_eq!((plan.action(), plan.effect), (PlanAction::Apply, Effect::Cluster));
+    assert_eq!(plan.steps, [Step::WriteGeneration, Step::SwitchGeneration], "the next registration has them");
 }
 
 #[test]
@@ -40,21 +40,25 @@ fn a_taint_is_always_asked_for() {
     let taint = |value: &str| json!({"kubelet": {"taints": [{"key": "a", "value": value, "effect": "NoSchedule"}]}});
     let changed = plan(taint("1"), taint("2"));
     assert!(
-        matches!(&changed.asks[..], [Ask::Taints { set, remove }] if set.len() == 1 && remove.is_empty()),
+        matches!(&changed.requests[..], [Request::Taints { set, remove }] if set.len() == 1 && remove.is_empty()),
         "{:?}",
-        changed.asks
+        changed.requests
     );
     let gone = plan(taint("1"), json!({}));
-    assert_eq!(gone.asks, [Ask::Taints { set: Vec::new(), remove: vec!["a:NoSchedule".to_owned()] }]);
+    assert_eq!(gone.requests, [Request::Taints { set: Vec::new(), remove: vec!["a:NoSchedule".to_owned()] }]);
 }
 
 #[test]
 fn a_node_that_registers_asks_only_for_labels_that_it_may_not_set() {
     let wanted = config(json!({"kubelet": {"labels": {"team": "a", "node-role.kubernetes.io/x": "y"},
         "taints": [{"key": "a", "effect": "NoExecute"}]}}));
-    let desired = Desired::of(&wanted, &facts()).expect("fits");
-    let plan = Plan::of(None, &wanted, &desired, &Observed::default());
-    assert!(matches!(&plan.asks[..], [Ask::Labels { set, by_node: false, .. }] if set.len() == 1), "{:?}", plan.asks);
+    let desired = Desired::render(&wanted, &facts()).expect("fits");
+    let plan = Plan::new(None, &wanted, &desired, &Observed::default());
+    assert!(
+        matches!(&plan.requests[..], [Request::Labels { set, by_node: false, .. }] if set.len() == 1),
+        "{:?}",
+        plan.requests
+    );
     let args = desired.text("register.env").expect("arguments");
     assert_eq!(args, "KUBELET_REGISTER_ARGS=\"--node-labels=team=a --register-with-taints=a=:NoExecute\"\n");
 }
@@ -63,55 +67,55 @@ fn a_node_that_registers_asks_only_for_labels_that_it_may_not_set() {
 fn what_goes_beyond_the_limit_waits_and_says_which_fields() {
     let swap = || json!({"os": {"swap": {"sizeMib": 64}, "sysctl": {"vm.swappiness": "1"}}});
     let asked = plan(json!({}), swap());
-    assert_eq!((asked.verdict(), asked.effect), (Verdict::Ask, Effect::Drain));
-    assert_eq!(asked.asks, [Ask::Drain]);
+    assert_eq!((asked.action(), asked.effect), (PlanAction::Request, Effect::Drain));
+    assert_eq!(asked.requests, [Request::Drain]);
     let beyond: Vec<&str> = asked.beyond.iter().map(|change| change.path.as_str()).collect();
     assert_eq!(beyond, ["spec.os.swap.sizeMib"]);
     let allowed = plan(json!({}), up_to("drain", swap()));
-    assert_eq!((allowed.verdict(), allowed.asks.len()), (Verdict::Apply, 0));
+    assert_eq!((allowed.action(), allowed.requests.len()), (PlanAction::Apply, 0));
     let strict = plan(json!({}), up_to("none", json!({"kubelet": {"flags": {"--v": "2"}}})));
-    assert_eq!((strict.verdict(), strict.asks), (Verdict::Ask, vec![Ask::Restart]), "pods stay");
+    assert_eq!((strict.action(), strict.requests), (PlanAction::Request, vec![Request::Restart]), "pods stay");
     let strict = plan(json!({}), up_to("none", json!({"os": {"sysctl": {"vm.swappiness": "1"}}})));
-    assert_eq!((strict.verdict(), strict.asks), (Verdict::Ask, vec![Ask::Reload]));
+    assert_eq!((strict.action(), strict.requests), (PlanAction::Request, vec![Request::Reload]));
     let strict = plan(json!({}), up_to("reload", swap()));
-    assert_eq!(strict.asks, [Ask::Drain], "the most of all that is needed");
+    assert_eq!(strict.requests, [Request::Drain], "the most of all that is needed");
 }
 
 #[test]
 fn no_running_node_becomes_another_whatever_it_may() {
     let plan = plan(json!({}), up_to("replace", json!({"platform": {"hostName": "other"}})));
-    assert_eq!((plan.verdict(), plan.asks), (Verdict::Ask, vec![Ask::Replace]));
+    assert_eq!((plan.action(), plan.requests), (PlanAction::Request, vec![Request::Replace]));
 }
 
 #[test]
 fn arguments_of_the_kernel_wait_for_a_start_of_the_machine() {
     let arguments = || json!({"os": {"kernelArguments": ["nosmt"]}});
     let asked = plan(json!({}), arguments());
-    assert_eq!((asked.verdict(), asked.asks), (Verdict::Ask, vec![Ask::Reboot]));
+    assert_eq!((asked.action(), asked.requests), (PlanAction::Request, vec![Request::Reboot]));
     let allowed = plan(json!({}), up_to("reboot", arguments()));
-    assert_eq!(allowed.late.last(), Some(&Step::Reboot));
+    assert_eq!(allowed.deferred.last(), Some(&Step::Reboot));
     assert!(allowed.steps.contains(&Step::Start { unit: "kiln-boot-loader.service".to_owned() }));
 
     let wanted = config(arguments());
     let mut machine = Machine::default();
     machine.apply(None, &wanted);
-    let desired = Desired::of(&wanted, &facts()).expect("fits");
+    let desired = Desired::render(&wanted, &facts()).expect("fits");
     let asks = |line: &str| {
         let observed = Observed { command_line: Some(line.to_owned()), ..machine.observed() };
-        let plan = Plan::of(Some(&wanted), &wanted, &desired, &observed);
-        assert_eq!(plan.verdict(), Verdict::Nothing);
-        plan.asks
+        let plan = Plan::new(Some(&wanted), &wanted, &desired, &observed);
+        assert_eq!(plan.action(), PlanAction::Nothing);
+        plan.requests
     };
-    assert_eq!(asks("root=/dev/sda1 quiet"), [Ask::Reboot]);
+    assert_eq!(asks("root=/dev/sda1 quiet"), [Request::Reboot]);
     assert_eq!(asks("root=/dev/sda1 nosmt"), []);
 }
 
 #[test]
 fn a_document_on_pause_changes_nothing_but_the_first_does() {
     let paused = || json!({"update": {"paused": true}, "kubelet": {"flags": {"--v": "2"}}});
-    assert_eq!(plan(json!({}), paused()).verdict(), Verdict::Paused);
+    assert_eq!(plan(json!({}), paused()).action(), PlanAction::Paused);
     let wanted = config(paused());
-    assert_eq!(Machine::default().plan(None, &wanted).verdict(), Verdict::Apply, "a node must become one first");
+    assert_eq!(Machine::default().plan(None, &wanted).action(), PlanAction::Apply, "a node must become one first");
 }
 
 #[test]
@@ -165,7 +169,7 @@ fn a_change_of_everything_is_done_in_order() {
         "start agent.service",
     ];
     assert_eq!(steps, wanted);
-    assert_eq!(plan.late, [Step::GrowRoot]);
+    assert_eq!(plan.deferred, [Step::GrowRoot]);
 }
 
 #[test]
@@ -174,9 +178,9 @@ fn a_first_boot_leaves_the_service_manager_alone_until_the_kubelet_runs() {
         json!({"os": {"limits": {"LimitNOFILE": "9"}}, "units": [{"name": "a.service", "content": "x", "enabled": true}]}),
     );
     let plan = Machine::default().plan(None, &wanted);
-    assert_eq!(plan.steps, [Step::WriteGeneration, Step::Flip]);
-    assert!(plan.late.contains(&Step::DaemonReload));
-    assert_eq!(plan.late.iter().filter(|step| **step == Step::DaemonReload).count(), 1);
+    assert_eq!(plan.steps, [Step::WriteGeneration, Step::SwitchGeneration]);
+    assert!(plan.deferred.contains(&Step::DaemonReload));
+    assert_eq!(plan.deferred.iter().filter(|step| **step == Step::DaemonReload).count(), 1);
 }
 
 #[test]
