@@ -1,4 +1,4 @@
-//! Documents that a machine cannot have are refused before anything is touched, with every reason and the field of each.
+//! Documents that a machine cannot apply are rejected with every reason and its field.
 
 use kiln_node_plan::{Credential, Desired, Facts, Image, SecretBytes};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::support::{config, facts};
 fn reasons(over: Value, facts: &Facts) -> Vec<String> {
     match Desired::render(&config(over), facts) {
         Ok(_) => Vec::new(),
-        Err(unfit) => unfit.0.into_iter().map(|violation| violation.path).collect(),
+        Err(incompatible) => incompatible.0.into_iter().map(|violation| violation.path).collect(),
     }
 }
 
@@ -87,13 +87,13 @@ fn each_reason_names_its_field() {
 }
 
 #[test]
-fn all_reasons_are_said_at_once() {
+fn all_reasons_are_reported_together() {
     let over = json!({"network": {"plugin": "weave"}, "os": {"kernelModules": ["../x"]}, "kubelet": {"flags": {"--kubeconfig": "x"}}});
     assert_eq!(reasons(over, &facts()).len(), 3);
 }
 
 #[test]
-fn an_image_that_lists_its_programs_has_no_others() {
+fn image_that_lists_its_programs_has_no_others() {
     let image = Image {
         kubelets: [("1.32.1".to_owned(), "/opt/kubelet".to_owned())].into(),
         runtimes: [("2.0.1".to_owned(), "/opt/containerd".to_owned())].into(),
@@ -108,7 +108,7 @@ fn an_image_that_lists_its_programs_has_no_others() {
 }
 
 #[test]
-fn a_node_that_has_joined_needs_no_credential() {
+fn joined_node_needs_no_credential() {
     let over = || json!({"credentialFrom": {"kind": "file", "name": "/run/token"}});
     assert_eq!(reasons(over(), &Facts { joined: true, ..facts() }), Vec::<String>::new());
     let credential = Credential::parse(&SecretBytes::new("abcdef.0123456789abcdef")).ok();
@@ -116,6 +116,6 @@ fn a_node_that_has_joined_needs_no_credential() {
 }
 
 #[test]
-fn a_document_that_is_wrong_in_itself_is_refused_here_too() {
+fn invalid_documents_are_rejected_too() {
     assert_eq!(reasons(json!({"cluster": {"endpoint": "http://x"}}), &facts()), ["spec.cluster.endpoint"]);
 }

@@ -1,4 +1,4 @@
-//! What a node does by itself and what it asks for.
+//! What a node changes by itself and what it requests from the cluster.
 
 use kiln_node_config::{Effect, NodeConfig};
 use kiln_node_plan::{Desired, Observed, Plan, PlanAction, Request, Step};
@@ -19,7 +19,7 @@ fn up_to(effect: &str, mut over: Value) -> Value {
 }
 
 #[test]
-fn a_label_that_a_node_may_set_is_its_own_matter_and_another_is_asked_for() {
+fn node_sets_permitted_labels_itself_and_requests_others() {
     let plan = plan(
         json!({"kubelet": {"labels": {"team": "a", "old": "x"}}}),
         json!({"kubelet": {"labels": {"team": "b", "node-role.kubernetes.io/gpu": ""}}}),
@@ -29,14 +29,14 @@ fn a_label_that_a_node_may_set_is_its_own_matter_and_another_is_asked_for() {
         remove: vec!["old".to_owned()],
         by_node: true,
     };
-    let asked = [("node-role.kubernetes.io/gpu".to_owned(), String::new())];
-    assert_eq!(plan.requests, [own, Request::Labels { set: asked.into(), remove: Vec::new(), by_node: false }]);
+    let requested = [("node-role.kubernetes.io/gpu".to_owned(), String::new())];
+    assert_eq!(plan.requests, [own, Request::Labels { set: requested.into(), remove: Vec::new(), by_node: false }]);
     assert_eq!((plan.action(), plan.effect), (PlanAction::Apply, Effect::Cluster));
-    assert_eq!(plan.steps, [Step::WriteGeneration, Step::SwitchGeneration], "the next registration has them");
+    assert_eq!(plan.steps, [Step::WriteGeneration, Step::SwitchGeneration], "used at the next registration");
 }
 
 #[test]
-fn a_taint_is_always_asked_for() {
+fn taints_are_always_requested() {
     let taint = |value: &str| json!({"kubelet": {"taints": [{"key": "a", "value": value, "effect": "NoSchedule"}]}});
     let changed = plan(taint("1"), taint("2"));
     assert!(
@@ -44,15 +44,15 @@ fn a_taint_is_always_asked_for() {
         "{:?}",
         changed.requests
     );
-    let gone = plan(taint("1"), json!({}));
-    assert_eq!(gone.requests, [Request::Taints { set: Vec::new(), remove: vec!["a:NoSchedule".to_owned()] }]);
+    let removed = plan(taint("1"), json!({}));
+    assert_eq!(removed.requests, [Request::Taints { set: Vec::new(), remove: vec!["a:NoSchedule".to_owned()] }]);
 }
 
 #[test]
-fn a_node_that_registers_asks_only_for_labels_that_it_may_not_set() {
+fn registering_node_requests_only_labels_that_it_may_not_set() {
     let wanted = config(json!({"kubelet": {"labels": {"team": "a", "node-role.kubernetes.io/x": "y"},
         "taints": [{"key": "a", "effect": "NoExecute"}]}}));
-    let desired = Desired::render(&wanted, &facts()).expect("fits");
+    let desired = Desired::render(&wanted, &facts()).expect("compatible");
     let plan = Plan::new(None, &wanted, &desired, &Observed::default());
     assert!(
         matches!(&plan.requests[..], [Request::Labels { set, by_node: false, .. }] if set.len() == 1),
@@ -64,34 +64,34 @@ fn a_node_that_registers_asks_only_for_labels_that_it_may_not_set() {
 }
 
 #[test]
-fn what_goes_beyond_the_limit_waits_and_says_which_fields() {
+fn changes_beyond_the_limit_are_requested() {
     let swap = || json!({"os": {"swap": {"sizeMib": 64}, "sysctl": {"vm.swappiness": "1"}}});
-    let asked = plan(json!({}), swap());
-    assert_eq!((asked.action(), asked.effect), (PlanAction::Request, Effect::Drain));
-    assert_eq!(asked.requests, [Request::Drain]);
-    let beyond: Vec<&str> = asked.beyond.iter().map(|change| change.path.as_str()).collect();
+    let requested = plan(json!({}), swap());
+    assert_eq!((requested.action(), requested.effect), (PlanAction::Request, Effect::Drain));
+    assert_eq!(requested.requests, [Request::Drain]);
+    let beyond: Vec<&str> = requested.beyond.iter().map(|change| change.path.as_str()).collect();
     assert_eq!(beyond, ["spec.os.swap.sizeMib"]);
     let allowed = plan(json!({}), up_to("drain", swap()));
     assert_eq!((allowed.action(), allowed.requests.len()), (PlanAction::Apply, 0));
     let strict = plan(json!({}), up_to("none", json!({"kubelet": {"flags": {"--v": "2"}}})));
-    assert_eq!((strict.action(), strict.requests), (PlanAction::Request, vec![Request::Restart]), "pods stay");
+    assert_eq!((strict.action(), strict.requests), (PlanAction::Request, vec![Request::Restart]), "no drain");
     let strict = plan(json!({}), up_to("none", json!({"os": {"sysctl": {"vm.swappiness": "1"}}})));
     assert_eq!((strict.action(), strict.requests), (PlanAction::Request, vec![Request::Reload]));
     let strict = plan(json!({}), up_to("reload", swap()));
-    assert_eq!(strict.requests, [Request::Drain], "the most of all that is needed");
+    assert_eq!(strict.requests, [Request::Drain], "the costliest effect");
 }
 
 #[test]
-fn no_running_node_becomes_another_whatever_it_may() {
+fn replace_is_requested_whatever_the_limit() {
     let plan = plan(json!({}), up_to("replace", json!({"platform": {"hostName": "other"}})));
     assert_eq!((plan.action(), plan.requests), (PlanAction::Request, vec![Request::Replace]));
 }
 
 #[test]
-fn arguments_of_the_kernel_wait_for_a_start_of_the_machine() {
+fn kernel_arguments_need_a_reboot() {
     let arguments = || json!({"os": {"kernelArguments": ["nosmt"]}});
-    let asked = plan(json!({}), arguments());
-    assert_eq!((asked.action(), asked.requests), (PlanAction::Request, vec![Request::Reboot]));
+    let requested = plan(json!({}), arguments());
+    assert_eq!((requested.action(), requested.requests), (PlanAction::Request, vec![Request::Reboot]));
     let allowed = plan(json!({}), up_to("reboot", arguments()));
     assert_eq!(allowed.deferred.last(), Some(&Step::Reboot));
     assert!(allowed.steps.contains(&Step::Start { unit: "kiln-boot-loader.service".to_owned() }));
@@ -99,27 +99,31 @@ fn arguments_of_the_kernel_wait_for_a_start_of_the_machine() {
     let wanted = config(arguments());
     let mut machine = Machine::default();
     machine.apply(None, &wanted);
-    let desired = Desired::render(&wanted, &facts()).expect("fits");
-    let asks = |line: &str| {
+    let desired = Desired::render(&wanted, &facts()).expect("compatible");
+    let requests = |line: &str| {
         let observed = Observed { command_line: Some(line.to_owned()), ..machine.observed() };
         let plan = Plan::new(Some(&wanted), &wanted, &desired, &observed);
         assert_eq!(plan.action(), PlanAction::Nothing);
         plan.requests
     };
-    assert_eq!(asks("root=/dev/sda1 quiet"), [Request::Reboot]);
-    assert_eq!(asks("root=/dev/sda1 nosmt"), []);
+    assert_eq!(requests("root=/dev/sda1 quiet"), [Request::Reboot]);
+    assert_eq!(requests("root=/dev/sda1 nosmt"), []);
 }
 
 #[test]
-fn a_document_on_pause_changes_nothing_but_the_first_does() {
+fn paused_document_is_applied_only_as_the_first_one() {
     let paused = || json!({"update": {"paused": true}, "kubelet": {"flags": {"--v": "2"}}});
     assert_eq!(plan(json!({}), paused()).action(), PlanAction::Paused);
     let wanted = config(paused());
-    assert_eq!(Machine::default().plan(None, &wanted).action(), PlanAction::Apply, "a node must become one first");
+    assert_eq!(
+        Machine::default().plan(None, &wanted).action(),
+        PlanAction::Apply,
+        "a node without a document must be configured"
+    );
 }
 
 #[test]
-fn a_policy_of_processors_stops_the_kubelet_while_its_record_goes() {
+fn cpu_manager_state_is_deleted_while_the_kubelet_is_stopped() {
     let policy = |name: &str| {
         up_to("drain", json!({"kubelet": {"configuration": {"cpuManagerPolicy": name, "reservedSystemCPUs": "0"}}}))
     };
@@ -127,9 +131,9 @@ fn a_policy_of_processors_stops_the_kubelet_while_its_record_goes() {
         let steps: Vec<String> = plan(policy(from), policy(to)).steps.iter().map(ToString::to_string).collect();
         let wanted = [
             "write the generation",
-            "turn to the generation",
+            "switch to the generation",
             "stop kubelet.service",
-            "discard /var/lib/kubelet/cpu_manager_state",
+            "delete /var/lib/kubelet/cpu_manager_state",
             "start kubelet.service",
         ];
         assert_eq!(steps, wanted);
@@ -137,7 +141,7 @@ fn a_policy_of_processors_stops_the_kubelet_while_its_record_goes() {
 }
 
 #[test]
-fn a_change_of_everything_is_done_in_order() {
+fn steps_of_a_large_change_are_ordered() {
     let to = json!({
         "kubelet": {"flags": {"--v": "2"}},
         "os": {"sysctl": {"vm.swappiness": "1"}, "kernelModules": ["br_netfilter"], "limits": {"LimitNOFILE": "9"},
@@ -158,9 +162,9 @@ fn a_change_of_everything_is_done_in_order() {
         "set /proc/sys/vm/swappiness to 1",
         "write /etc/systemd/system/containerd.service.d/90-kiln-limits.conf",
         "write /etc/systemd/system/agent.service",
-        "have the service manager read its files",
+        "reload systemd",
         "enable agent.service",
-        "turn to the generation",
+        "switch to the generation",
         "reload sshd.service",
         "restart agent.service",
         "restart systemd-timesyncd.service",
@@ -173,7 +177,7 @@ fn a_change_of_everything_is_done_in_order() {
 }
 
 #[test]
-fn a_first_boot_leaves_the_service_manager_alone_until_the_kubelet_runs() {
+fn first_boot_defers_everything_that_needs_systemd() {
     let wanted = config(
         json!({"os": {"limits": {"LimitNOFILE": "9"}}, "units": [{"name": "a.service", "content": "x", "enabled": true}]}),
     );
@@ -184,16 +188,16 @@ fn a_first_boot_leaves_the_service_manager_alone_until_the_kubelet_runs() {
 }
 
 #[test]
-fn a_plan_is_shown_by_its_words() {
+fn plan_is_serialized_with_its_steps_as_text() {
     let plan = plan(json!({}), json!({"kubelet": {"flags": {"--v": "2"}}}));
-    let shown = serde_json::to_value(&plan).expect("JSON");
-    assert_eq!(shown["effect"], "restart");
-    assert_eq!(shown["steps"], json!(["write the generation", "turn to the generation", "restart kubelet.service"]));
-    assert_eq!(shown["changes"][0]["path"], "spec.kubelet.flags[--v]");
+    let json = serde_json::to_value(&plan).expect("JSON");
+    assert_eq!(json["effect"], "restart");
+    assert_eq!(json["steps"], json!(["write the generation", "switch to the generation", "restart kubelet.service"]));
+    assert_eq!(json["changes"][0]["path"], "spec.kubelet.flags[--v]");
 }
 
 #[test]
-fn a_file_that_somebody_changed_is_written_again_and_its_reader_hears_of_it() {
+fn edited_file_is_restored_and_its_unit_restarted() {
     let wanted: NodeConfig =
         config(json!({"files": [{"path": "/etc/motd", "content": "x", "restarts": ["motd.service"]}]}));
     let mut machine = Machine::default();
@@ -204,15 +208,15 @@ fn a_file_that_somebody_changed_is_written_again_and_its_reader_hears_of_it() {
 }
 
 #[test]
-fn a_unit_that_goes_is_stopped_and_one_that_loses_an_addition_restarts() {
+fn removed_unit_is_stopped_and_removed_drop_in_restarts_the_unit() {
     let unit = |over: Value| json!({"units": [over]});
     let units = |plan: &Plan| -> Vec<String> {
         plan.steps.iter().map(ToString::to_string).filter(|step| step.contains(".service")).collect()
     };
-    let gone = plan(unit(json!({"name": "a.service", "content": "[Unit]\n"})), json!({}));
-    assert_eq!(units(&gone), ["remove /etc/systemd/system/a.service", "stop a.service"]);
-    let less = plan(unit(json!({"name": "a.service", "dropIns": [{"name": "x.conf", "content": "y"}]})), json!({}));
-    assert_eq!(units(&less), ["remove /etc/systemd/system/a.service.d/x.conf", "restart a.service"]);
-    let free = plan(unit(json!({"name": "a.service", "masked": true})), json!({}));
-    assert_eq!(units(&free), ["remove /etc/systemd/system/a.service"]);
+    let removed = plan(unit(json!({"name": "a.service", "content": "[Unit]\n"})), json!({}));
+    assert_eq!(units(&removed), ["remove /etc/systemd/system/a.service", "stop a.service"]);
+    let smaller = plan(unit(json!({"name": "a.service", "dropIns": [{"name": "x.conf", "content": "y"}]})), json!({}));
+    assert_eq!(units(&smaller), ["remove /etc/systemd/system/a.service.d/x.conf", "restart a.service"]);
+    let unmasked = plan(unit(json!({"name": "a.service", "masked": true})), json!({}));
+    assert_eq!(units(&unmasked), ["remove /etc/systemd/system/a.service"]);
 }

@@ -124,7 +124,7 @@ fn fate(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String
             let cache = root.kind(PLUGIN_CACHE)?.map(|_| PLUGIN_CACHE.to_owned());
             Ok((cache.into_iter().collect(), format!("the join credential ({kind}) stays, what it fetched goes")))
         }
-        Ok(KeepOrDrop::Drop { .. }) | Err(RefuseReason::NobodyRenews { .. }) => {
+        Ok(KeepOrDrop::Drop { .. }) | Err(RefuseReason::NotRenewed { .. }) => {
             Ok((tokens(root)?, format!("the join credential ({kind}) goes, a new one comes from outside")))
         }
         Err(RefuseReason::Unknown { why }) => Ok((Vec::new(), format!("the join credential is left alone: {why}"))),

@@ -1,7 +1,7 @@
-//! The machine that kilnd runs on: files and generations, PID 1, settings of the kernel, clock. Synchronous.
+//! The operating system of the machine: files and generations, accounts, systemd, rtnetlink, kernel settings, time. Synchronous.
 //!
-//! [`Root`] is a folder below which everything happens: `/` on a node, any folder for `--root`. Every change to a file goes through one
-//! counted place ([`Counts`]), which tests use to stop a program after any of its operations ([`Root::stop_after`]).
+//! [`Root`] is the folder below which kilnd reads and writes: `/` on a node, another folder with `--root`. Every change to a file is counted
+//! ([`Counts`]); tests use this to stop kilnd after each operation ([`Root::stop_after`]).
 
 mod accounts;
 mod address;

@@ -1,4 +1,4 @@
-//! Randomness of the kernel, and ids made of it.
+//! Random bytes of the kernel, and ids made from them.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::os::error::Error;
 
-/// Random bytes. Waits, early in a boot, until the kernel has gathered enough for keys.
+/// Random bytes. Early in a boot this waits until the kernel's generator is initialized.
 pub fn bytes<const N: usize>() -> Result<[u8; N], Error> {
     let mut all = [0; N];
     let mut done = 0;
@@ -15,16 +15,16 @@ pub fn bytes<const N: usize>() -> Result<[u8; N], Error> {
         match getrandom(&mut all[done..], GetRandomFlags::empty()) {
             Ok(count) => done += count,
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::io("draw", "random numbers", errno)),
+            Err(errno) => return Err(Error::io("read", "random bytes", errno)),
         }
     }
     Ok(all)
 }
 
-/// A random UUID without its dashes, as machine ids are written.
+/// A random UUID without dashes, the format of machine ids.
 pub fn id() -> Result<String, Error> {
     let mut bytes = bytes::<16>()?;
-    // Version 4, variant 1: what others that look at it expect of a random one.
+    // Version 4, variant 1: a random UUID.
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_random_uuids_of_version_four() {
+    fn ids_are_version_4_uuids() {
         let (one, other) = (uuid().expect("an id"), uuid().expect("an id"));
         assert_ne!(one, other);
         let lengths: Vec<usize> = one.split('-').map(str::len).collect();

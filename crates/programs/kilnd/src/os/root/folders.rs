@@ -1,4 +1,4 @@
-//! Folders that a set of files goes into: each is made where it is missing, opened once, and made durable with the others.
+//! The folders of a set of files: created if missing, opened once, and synced together.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -14,13 +14,13 @@ use crate::os::root::{Root, shown, split};
 
 pub(crate) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Whatever the caller's umask is. A program whose umask takes nothing from this has no moment at which a folder has another mode.
+/// The mode of new folders, whatever the umask is. With kilnd's own umask they have it from the moment of their creation.
 const MODE: u32 = 0o755;
 
 /// The folders of a set of files.
 pub(crate) struct Folders<'r> {
     root: &'r Root,
-    /// Those that are to be made durable; one that got a new folder but no file was not kept open.
+    /// Folders to sync. A folder that only got a new subfolder is not kept open.
     all: BTreeMap<String, Option<Rc<OwnedFd>>>,
 }
 
@@ -29,7 +29,7 @@ impl<'r> Folders<'r> {
         Self { root, all: BTreeMap::new() }
     }
 
-    /// Opens a folder that gets a file; makes it, and those above it, where they are missing.
+    /// Opens the folder of a file, and creates it and its parents if they are missing.
     pub(crate) fn open(&mut self, path: &str) -> Result<Rc<OwnedFd>, Error> {
         if let Some(Some(open)) = self.all.get(path) {
             return Ok(Rc::clone(open));
@@ -43,7 +43,7 @@ impl<'r> Folders<'r> {
         Ok(open)
     }
 
-    /// Makes those durable that a condition holds for, where that cannot wait.
+    /// Syncs the selected folders, unless durability can wait.
     pub(crate) fn sync(&self, durability: Durability, which: impl Fn(&str) -> bool) -> Result<(), Error> {
         if durability == Durability::Later {
             return Ok(());
@@ -59,7 +59,7 @@ impl<'r> Folders<'r> {
 }
 
 impl Root {
-    /// Opens a folder; makes it, and those above it, where they are missing. Adds the folders that have a new name in them.
+    /// Opens a folder, and creates it and its parents if they are missing. Adds the folders with a new entry to `changed`.
     pub(crate) fn folder(&self, path: &str, changed: &mut Vec<String>) -> Result<OwnedFd, Error> {
         match self.open_at(path, FOLDER) {
             Err(Errno::NOENT) if !path.is_empty() => {}
@@ -67,15 +67,15 @@ impl Root {
         }
         let (above, name) = split(path)?;
         let parent = self.folder(above, changed)?;
-        let made = self.ops.act(Op::Folder, "make the folder", path, || {
-            let is_ours = match mkdirat(&parent, name, MODE.into()) {
+        let made = self.ops.act(Op::Folder, "create the folder", path, || {
+            let is_new = match mkdirat(&parent, name, MODE.into()) {
                 Ok(()) => true,
-                // Somebody was quicker, and it is as they want it.
+                // Another process created it, with the mode it wants.
                 Err(Errno::EXIST) => false,
                 Err(errno) => return Err(errno),
             };
             let made = openat(&parent, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
-            if is_ours && fstat(&made)?.st_mode & 0o7777 != MODE {
+            if is_new && fstat(&made)?.st_mode & 0o7777 != MODE {
                 fchmod(&made, MODE.into())?;
             }
             Ok::<_, Errno>(made)

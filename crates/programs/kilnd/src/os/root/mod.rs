@@ -1,4 +1,7 @@
-//! A folder that everything happens below. No path and no link leads out of it.
+//! The root folder of a node. No path and no link leads out of it.
+//!
+//! [`write`] replaces files atomically, as a set, and [`folders`] creates and syncs their folders. [`read`] and [`observe`] read files and their
+//! state, [`remove`] deletes without crossing mounts, [`tree`] lists folders, and [`resolve`] replaces `openat2` on old kernels.
 
 pub(crate) mod folders;
 pub(crate) mod observe;
@@ -22,10 +25,10 @@ use crate::os::ops::{Counts, Op, Ops};
 use crate::os::owners::Owners;
 use crate::os::root::folders::FOLDER;
 
-/// How often a path is looked up again when something on the way was renamed meanwhile.
-const AGAIN: u32 = 32;
+/// How often a lookup is retried when a component was renamed meanwhile.
+const RETRIES: u32 = 32;
 
-/// A folder that everything happens below. Paths are absolute as a program sees them whose root the folder is.
+/// The root folder. Paths are absolute, as in a chroot into it.
 #[derive(Clone, Debug)]
 pub struct Root {
     folder: Arc<OwnedFd>,
@@ -34,12 +37,11 @@ pub struct Root {
     pub(crate) ops: Arc<Ops>,
 }
 
-/// What a name stands for.
+/// The type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     File,
     Folder,
-    /// A symbolic link.
     Link,
     /// A device, a socket or a pipe.
     Other,
@@ -66,7 +68,7 @@ impl FileKind {
 }
 
 impl Root {
-    /// Opens a folder; `/` is the machine itself.
+    /// Opens a root folder; `/` is this machine.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let failed = |source| Error::io("open", path.display().to_string(), source);
@@ -75,33 +77,33 @@ impl Root {
         Ok(Self { folder: Arc::new(folder), is_host: path == Path::new("/"), path, ops: Arc::default() })
     }
 
-    /// Whether it is the machine itself.
+    /// Whether this is the running machine.
     pub fn is_host(&self) -> bool {
         self.is_host
     }
 
-    /// The folder.
+    /// The path of the root folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The changes so far, of this root and its clones.
+    /// The operations so far, of this value and its clones.
     pub fn counts(&self) -> Counts {
         self.ops.counts()
     }
 
-    /// Ends after so many operations: each later one fails with [`Error::Stopped`] and does nothing, and so does all cleaning up. What is
-    /// left is what a process leaves that was killed there.
+    /// Stops after so many operations: each later one, including cleanup, fails with [`Error::Stopped`] and does nothing. The result is what
+    /// a killed process would leave behind.
     pub fn stop_after(&self, operations: Option<u64>) {
         self.ops.stop_after(operations);
     }
 
-    /// What stands there; none when there is nothing. A link is not followed.
+    /// The kind of an entry; none if it does not exist. Links are not followed.
     pub fn kind(&self, path: &str) -> Result<Option<FileKind>, Error> {
         Ok(self.stat(path)?.map(|stat| FileKind::from_stat(&stat)))
     }
 
-    /// Where a link points; none when there is nothing or no link.
+    /// The target of a link; none if it does not exist or is not a link.
     pub fn read_link(&self, path: &str) -> Result<Option<String>, Error> {
         let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(None) };
         match rustix::fs::readlinkat(&parent, name, Vec::new()) {
@@ -111,7 +113,7 @@ impl Root {
         }
     }
 
-    /// The names in a folder, sorted; empty when there is none.
+    /// The names in a folder, sorted; empty if it does not exist.
     pub fn names(&self, path: &str) -> Result<Vec<String>, Error> {
         match self.open_at(path, FOLDER) {
             Ok(folder) => tree::names(Dir::new(folder), path),
@@ -120,7 +122,7 @@ impl Root {
         }
     }
 
-    /// Makes one folder with mode and owner, those above it as usual. One that is there stays as it is.
+    /// Creates a folder with mode and owner, and its parents with defaults. An existing folder stays unchanged.
     pub fn make_folder_as(&self, path: &str, mode: u32, owner: &Owner) -> Result<(), Error> {
         if self.kind(path)?.is_some() {
             return Ok(());
@@ -129,7 +131,7 @@ impl Root {
         let (folder, name) = split(path)?;
         let parent = self.folder(folder, &mut Vec::new())?;
         let temporary = write::temporary(name);
-        self.ops.act(Op::Folder, "make the folder", path, || {
+        self.ops.act(Op::Folder, "create the folder", path, || {
             match rustix::fs::unlinkat(&parent, &temporary, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT) => rustix::fs::mkdirat(&parent, &temporary, 0o700.into()),
                 Err(errno) => Err(errno),
@@ -140,16 +142,16 @@ impl Root {
             rustix::fs::chownat(&parent, &temporary, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
             rustix::fs::chmodat(&parent, &temporary, Mode::from_raw_mode(mode), AtFlags::empty())
         })?;
-        self.ops.act(Op::Rename, "put in place", path, || rustix::fs::renameat(&parent, &temporary, &parent, name))
+        self.ops.act(Op::Rename, "rename", path, || rustix::fs::renameat(&parent, &temporary, &parent, name))
     }
 
-    /// Makes everything durable that is on the file systems of these paths.
+    /// Syncs the file systems of these paths.
     pub fn sync(&self, paths: &[&str]) -> Result<(), Error> {
         let mut done = BTreeSet::new();
         for path in paths {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let file = self.open_at(path, flags).map_err(|errno| Error::io("open", *path, errno))?;
-            let stat = rustix::fs::fstat(&file).map_err(|errno| Error::io("look at", *path, errno))?;
+            let stat = rustix::fs::fstat(&file).map_err(|errno| Error::io("stat", *path, errno))?;
             if done.insert(stat.st_dev) {
                 self.ops.act(Op::SyncAll, "sync the file system of", path, || rustix::fs::syncfs(&file))?;
             }
@@ -157,18 +159,18 @@ impl Root {
         Ok(())
     }
 
-    /// Opens what a path stands for, inside the root.
+    /// Opens a path inside the root.
     pub(crate) fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { "/" } else { path };
         if self.is_host {
-            // The kernel's own root: nothing leads out of it.
+            // Nothing leads out of `/`.
             return rustix::fs::openat(&*self.folder, path, flags, Mode::empty());
         }
         let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        for _ in 0..AGAIN {
+        for _ in 0..RETRIES {
             match rustix::fs::openat2(&*self.folder, path, flags, Mode::empty(), inside) {
                 Err(Errno::AGAIN) => {}
-                // A kernel before 5.6, or a sandbox that does not know the call.
+                // A kernel before 5.6, or a seccomp filter that does not know the call.
                 Err(Errno::NOSYS | Errno::PERM) => return resolve::open_in(&*self.folder, path, flags),
                 done => return done,
             }
@@ -176,24 +178,24 @@ impl Root {
         Err(Errno::AGAIN)
     }
 
-    /// What is known of a name; none when there is nothing.
+    /// The metadata of an entry; none if it does not exist.
     pub(crate) fn stat(&self, path: &str) -> Result<Option<Stat>, Error> {
         let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(None) };
         match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(Error::io("look at", path, errno)),
+            Err(errno) => Err(Error::io("stat", path, errno)),
         }
     }
 
-    /// The folder that a path lies in, open, and the last name of the path.
+    /// The open parent folder, and the last component of a path.
     pub(crate) fn parent<'p>(&self, path: &'p str) -> Result<(OwnedFd, &'p str), Error> {
         let (folder, name) = split(path)?;
         let fd = self.open_at(folder, FOLDER).map_err(|errno| Error::io("open", shown(folder), errno))?;
         Ok((fd, name))
     }
 
-    /// The same; none when there is no such folder.
+    /// The same; none if the parent does not exist.
     pub(crate) fn parent_if_exists<'p>(&self, path: &'p str) -> Result<Option<(OwnedFd, &'p str)>, Error> {
         match self.parent(path) {
             Ok(found) => Ok(Some(found)),
@@ -203,17 +205,17 @@ impl Root {
     }
 }
 
-/// A folder as people write it: the root has no name of its own.
+/// A folder for messages: the root is an empty string internally.
 pub(crate) fn shown(folder: &str) -> &str {
     if folder.is_empty() { "/" } else { folder }
 }
 
-/// A path's folder and last name.
+/// Splits a path into its folder and last component.
 pub(crate) fn split(path: &str) -> Result<(&str, &str), Error> {
     let bad = |why| Error::Path { path: path.to_owned(), why };
-    let rest = path.strip_prefix('/').ok_or_else(|| bad("it is not absolute"))?;
+    let rest = path.strip_prefix('/').ok_or_else(|| bad("not absolute"))?;
     if rest.split('/').any(|part| part == ".." || part == "." || part.is_empty()) {
-        return Err(bad("a part of it is empty, `.` or `..`"));
+        return Err(bad("contains an empty component, `.` or `..`"));
     }
     Ok(path.rsplit_once('/').unwrap_or(("", path)))
 }

@@ -1,4 +1,4 @@
-//! Reading files to their end, without asking for it twice.
+//! Reads files with a size limit.
 
 use std::os::fd::AsFd;
 
@@ -8,35 +8,33 @@ use rustix::io::Errno;
 use crate::os::error::Error;
 use crate::os::root::{FileKind, Root};
 
-/// What a configuration file may have at most. Nothing that kilnd reads whole is larger, and a mistaken path to a disk must not fill the
-/// memory.
+/// The size limit. Everything that kilnd reads as a whole is smaller, and a wrong path to a disk must not fill the memory.
 const LIMIT: u64 = 64 << 20;
 
-/// The most that is read at once: enough for every file that kilnd writes, and little beside the memory that it may have.
+/// The largest buffer: enough for every file that kilnd writes, and small compared with its memory limit.
 const PIECE: u64 = 64 << 10;
 
-/// What the kernel makes up as it is read has no size and comes by pages.
+/// Virtual files of the kernel have no size and are read in pages.
 const PAGE: u64 = 4 << 10;
 
-/// A file's bytes with the rights of that very file, whatever link led to it and whatever stands at the path meanwhile.
+/// The bytes of a file with its mode and owner, both from the same open file.
 pub struct Contents {
-    /// What is in it.
     pub bytes: Vec<u8>,
     pub mode: u32,
     pub uid: u32,
 }
 
-/// Without the bytes, which may be a secret.
+/// Does not show the bytes, which may be secret.
 impl std::fmt::Debug for Contents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes, {:04o} of {}", self.bytes.len(), self.mode, self.uid)
+        write!(f, "{} bytes, mode {:04o}, uid {}", self.bytes.len(), self.mode, self.uid)
     }
 }
 
 impl Root {
-    /// A file, and who may read it. Links are followed, inside the root.
+    /// A file with its mode and owner. Links are followed inside the root.
     pub fn contents(&self, path: &str) -> Result<Contents, Error> {
-        // A pipe must not block us, and a device must not be read: opened without waiting, then looked at.
+        // Opened without blocking and then checked: a pipe must not block kilnd, and a device must not be read.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let failed = |errno: Errno| Error::io("read", path, errno);
         let file = self.open_at(path, flags).map_err(failed)?;
@@ -54,17 +52,17 @@ impl Root {
         Ok(Contents { bytes, mode: stat.st_mode & 0o7777, uid: stat.st_uid })
     }
 
-    /// The bytes of a file. Links are followed, inside the root.
+    /// The bytes of a file. Links are followed inside the root.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
         Ok(self.contents(path)?.bytes)
     }
 
-    /// The bytes of a file; none when there is none.
+    /// The bytes of a file; none if it does not exist.
     pub fn read_if_exists(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
         Ok(self.contents_if_exists(path)?.map(|contents| contents.bytes))
     }
 
-    /// A file, and who may read it; none when there is none.
+    /// A file with its mode and owner; none if it does not exist.
     pub fn contents_if_exists(&self, path: &str) -> Result<Option<Contents>, Error> {
         match self.contents(path) {
             Ok(contents) => Ok(Some(contents)),
@@ -74,7 +72,7 @@ impl Root {
     }
 }
 
-/// Reads a file piece by piece until it ends or has given `limit` bytes. One that has as many as it says ends there.
+/// Reads a file in pieces until its end or `limit`. If the size is known, the final read that would return zero is skipped.
 pub(super) fn pieces(file: impl AsFd, stat: &Stat, limit: u64, mut take: impl FnMut(&[u8])) -> Result<(), Errno> {
     let size = u64::try_from(stat.st_size).unwrap_or_default();
     let mut buffer = vec![0; usize::try_from(size.clamp(PAGE, PIECE)).unwrap_or_default()];

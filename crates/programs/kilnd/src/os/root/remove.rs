@@ -1,4 +1,4 @@
-//! Taking away: a file, a link, a whole folder, never across a mount.
+//! Deletes files, links and folders, never across a mount.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -11,7 +11,7 @@ use crate::os::root::write::Durability;
 use crate::os::root::{FileKind, Root, split, tree};
 
 impl Root {
-    /// Takes a file or a link away. Says whether there was one.
+    /// Deletes a file or link. Returns whether it existed.
     pub fn remove(&self, path: &str, durability: Durability) -> Result<bool, Error> {
         let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(false) };
         let Some(stat) = stat_of(&parent, name, path)? else { return Ok(false) };
@@ -27,8 +27,8 @@ impl Root {
         Ok(true)
     }
 
-    /// Takes away whatever stands at a path, with all that is in it. Refuses before anything is deleted when something is mounted at or
-    /// below it. Says whether there was anything. Durable at the next [`Root::sync`].
+    /// Deletes a path with everything below it. Fails before anything is deleted if something is mounted at or below it. Returns whether it
+    /// existed. Durable at the next [`Root::sync`].
     pub fn remove_tree(&self, path: &str) -> Result<bool, Error> {
         let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(false) };
         let Some(stat) = stat_of(&parent, name, path)? else { return Ok(false) };
@@ -38,7 +38,7 @@ impl Root {
         Ok(true)
     }
 
-    /// Takes away what is in a folder and leaves the folder, whose owner and mode others rely on.
+    /// Deletes the content of a folder and keeps the folder with its owner and mode.
     pub fn clear_folder(&self, path: &str) -> Result<bool, Error> {
         let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(false) };
         let Some(stat) = stat_of(&parent, name, path)? else { return Ok(false) };
@@ -54,7 +54,7 @@ impl Root {
         self.empty(&folder, path, stat.st_dev)
     }
 
-    /// An error when something is mounted at or below a path.
+    /// Fails if something is mounted at or below a path.
     pub fn refuse_mounts(&self, path: &str) -> Result<(), Error> {
         match self.mount_in(path)? {
             Some(mount) => Err(Error::Mounted { path: path.to_owned(), mount }),
@@ -64,7 +64,7 @@ impl Root {
 
     fn remove_below(&self, parent: &OwnedFd, name: &str, path: &str, stat: &Stat, device: u64) -> Result<(), Error> {
         if stat.st_dev != device {
-            // Mounted between the look at the table and now.
+            // Mounted after the mount table was read.
             return Err(Error::Mounted { path: path.to_owned(), mount: path.to_owned() });
         }
         if FileKind::from_stat(stat) == FileKind::Folder {
@@ -96,6 +96,6 @@ fn stat_of(parent: impl AsFd, name: &str, path: &str) -> Result<Option<Stat>, Er
     match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(Error::io("look at", path, errno)),
+        Err(errno) => Err(Error::io("stat", path, errno)),
     }
 }

@@ -1,5 +1,5 @@
-//! Paths inside a root, for kernels and sandboxes that have no `openat2`: a donor may run a kernel of years ago, and runtimes of that time
-//! do not let a pod call what they do not know.
+//! Path resolution inside a root without `openat2`: a donor may run an old kernel, and old container runtimes block system calls that they
+//! do not know.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,28 +7,27 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat, readlinkat};
 use rustix::io::Errno;
 
-/// How many links a path may go through, as in the kernel.
+/// The limit of symbolic links, as in the kernel.
 const LINKS: u32 = 40;
 
-/// Opens what a path stands for, by the rules of a program whose root the folder is: a link begins at the root or beside itself, and `..`
-/// does not leave the root. A link that appears between the look at a name and its use is not followed.
+/// Opens a path as in a chroot: absolute links start at the root, relative ones at their folder, and `..` does not leave the root. A link
+/// that appears between checking a name and opening it is not followed.
 pub(super) fn open_in(root: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
     let root = root.as_fd();
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut way: Vec<OwnedFd> = Vec::new();
+    let mut parents: Vec<OwnedFd> = Vec::new();
     let mut rest: VecDeque<String> = parts(path).collect();
     let mut links = 0;
     while let Some(name) = rest.pop_front() {
         match name.as_str() {
-            // What stands before it is a folder, or the way ends there.
             "." => continue,
             ".." => {
-                way.pop();
+                parents.pop();
                 continue;
             }
             _ => {}
         }
-        let here = way.last().map_or(root, AsFd::as_fd);
+        let here = parents.last().map_or(root, AsFd::as_fd);
         if rest.is_empty() && flags.contains(OFlags::NOFOLLOW) {
             return openat(here, &name, flags, Mode::empty());
         }
@@ -41,7 +40,7 @@ pub(super) fn open_in(root: impl AsFd, path: &str, flags: OFlags) -> Result<Owne
             let target = readlinkat(&found, "", Vec::new())?;
             let target = target.to_str().map_err(|_| Errno::ILSEQ)?;
             if target.starts_with('/') {
-                way.clear();
+                parents.clear();
             }
             for part in parts(target).collect::<Vec<_>>().into_iter().rev() {
                 rest.push_front(part);
@@ -49,10 +48,10 @@ pub(super) fn open_in(root: impl AsFd, path: &str, flags: OFlags) -> Result<Owne
         } else if rest.is_empty() {
             return openat(here, &name, flags | OFlags::NOFOLLOW, Mode::empty());
         } else {
-            way.push(openat(here, &name, folder, Mode::empty())?);
+            parents.push(openat(here, &name, folder, Mode::empty())?);
         }
     }
-    openat(way.last().map_or(root, AsFd::as_fd), ".", flags, Mode::empty())
+    openat(parents.last().map_or(root, AsFd::as_fd), ".", flags, Mode::empty())
 }
 
 fn parts(path: &str) -> impl Iterator<Item = String> + '_ {
@@ -69,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// What both ways find: the file's number, or the error.
+    /// The inode number of a result.
     fn number(found: Result<OwnedFd, Errno>) -> Result<u64, Errno> {
         found.map(|fd| fs::File::from(fd).metadata().expect("metadata").ino())
     }
@@ -78,7 +77,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_path_leads_where_the_kernel_would_lead(
+        fn resolution_matches_openat2(
             links in prop::collection::vec(("[abc](/[abc]){0,1}", "(/|)(\\.\\./){0,2}([abc]|\\.\\.)(/[abcf]){0,2}"), 0..6),
             path in "/([abcf]|\\.\\.)(/([abcf]|\\.\\.|\\.)){0,4}/?",
         ) {
@@ -87,10 +86,9 @@ mod tests {
                 fs::create_dir_all(folder.path().join(inner)).expect("folders");
                 fs::write(folder.path().join(inner).join("f"), inner).expect("written");
             }
-            for (place, target) in &links {
-                let place = folder.path().join(place);
-                // Where something stands already it stays.
-                let _ = symlink(target, place);
+            for (path, target) in &links {
+                // Existing entries stay.
+                let _ = symlink(target, folder.path().join(path));
             }
             let root = fs::File::open(folder.path()).expect("a root");
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -100,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_links_ends() {
+    fn link_loops_are_detected() {
         let folder = tempfile::tempdir().expect("a folder");
         symlink("b", folder.path().join("a")).expect("a link");
         symlink("a", folder.path().join("b")).expect("a link");

@@ -1,4 +1,4 @@
-//! Folders: their names, patterns over them, and where other file systems begin.
+//! Folder listings, glob patterns and mount points.
 
 use std::os::fd::AsRawFd;
 
@@ -17,11 +17,11 @@ pub(crate) fn names(folder: Result<Dir, Errno>, path: &str) -> Result<Vec<String
         match entry.file_name().to_str() {
             Ok("." | "..") => {}
             Ok(name) => names.push(name.to_owned()),
-            // Nobody but a person makes such a name; to pass it over would be to leave it behind without a word.
+            // Skipping it would silently leave a file behind.
             Err(_) => {
                 return Err(Error::Path {
                     path: format!("{path}/{}", entry.file_name().to_string_lossy()),
-                    why: "its name is not UTF-8",
+                    why: "not UTF-8",
                 });
             }
         }
@@ -31,7 +31,7 @@ pub(crate) fn names(folder: Result<Dir, Errno>, path: &str) -> Result<Vec<String
 }
 
 impl Root {
-    /// The paths that a pattern stands for, sorted. `*` is any run of characters but `/`, and no leading dot.
+    /// The paths that match a pattern, sorted. `*` matches any characters except `/` and a leading dot.
     pub fn glob(&self, pattern: &str) -> Result<Vec<String>, Error> {
         let mut found = vec![String::new()];
         for part in pattern.trim_start_matches('/').split('/') {
@@ -52,15 +52,15 @@ impl Root {
         Ok(found)
     }
 
-    /// The first mount point at or below a path, as the root shows it. Bind mounts within one file system are found too: they have the
-    /// same device number, so the kernel's table is asked.
+    /// The first mount point at or below a path, relative to the root. The mount table is read, because bind mounts within one file system do not
+    /// change the device number.
     pub fn mount_in(&self, path: &str) -> Result<Option<String>, Error> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(None) };
         let fd = match rustix::fs::openat(&parent, name, flags, rustix::fs::Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(Error::io("look at", path, errno)),
+            Err(errno) => return Err(Error::io("stat", path, errno)),
         };
         let unknown = |source| Error::io("find mounts in", path, source);
         let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(unknown)?;
@@ -77,7 +77,7 @@ impl Root {
     }
 }
 
-/// The mount point of a line of `mountinfo`, whose blanks are written as octal numbers.
+/// The mount point in a line of `mountinfo`, where special characters are escaped as octal numbers.
 fn mount_point(line: &str) -> Option<String> {
     let field = line.split(' ').nth(4)?;
     let mut text = Vec::with_capacity(field.len());
@@ -93,7 +93,7 @@ fn mount_point(line: &str) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-/// Whether a name fits a pattern of `*` and plain characters.
+/// Whether a name matches a pattern with `*`.
 fn fits(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;
@@ -115,17 +115,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_is_any_run_of_characters_but_no_leading_dot() {
+    fn star_matches_any_characters_except_a_leading_dot() {
         assert!(fits("ssh_host_*_key", "ssh_host_rsa_key"));
         assert!(!fits("ssh_host_*_key", "ssh_host_rsa_key.pub"));
-        assert!(!fits("ab*ba", "aba"), "the two ends do not share characters");
+        assert!(!fits("ab*ba", "aba"), "prefix and suffix do not overlap");
         assert!(fits("a*b*c", "abbc") && !fits("a*b*c", "acb"));
         assert!(fits("*", "x") && !fits("*", ".x") && fits(".*", ".x"));
         assert!(fits("plain", "plain") && !fits("plain", "plainer"));
     }
 
     #[test]
-    fn a_mount_point_with_a_blank_is_read_as_it_is() {
+    fn escaped_mount_points_are_decoded() {
         let line = r"36 35 98:0 / /mnt/a\040b\134c rw,noatime master:1 - ext3 /dev/root rw";
         assert_eq!(mount_point(line).as_deref(), Some(r"/mnt/a b\c"));
         assert_eq!(mount_point("36 35"), None);

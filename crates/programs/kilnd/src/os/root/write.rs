@@ -1,4 +1,5 @@
-//! Writing files as a set: all are prepared, all are made durable, all are renamed. What cannot be prepared changes nothing.
+//! Writes files as a set: all of them are prepared under temporary names, synced, and then renamed. A failure before the first rename changes
+//! nothing. Renames are atomic per file, so a reader or a power cut sees either the old or the new content.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -15,12 +16,12 @@ use crate::os::owners::Owners;
 use crate::os::root::folders::Folders;
 use crate::os::root::{Root, split};
 
-/// When a change is to be on the disk.
+/// When a change has to be on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// Before the call returns.
     Now,
-    /// At the next [`Root::sync`]: at first boot nothing waits for a disk, and a power cut is a first boot again.
+    /// At the next [`Root::sync`]. Used during a first boot, which is repeated after a power cut.
     Later,
 }
 
@@ -35,8 +36,8 @@ struct Staged<'p> {
 }
 
 impl Root {
-    /// Writes files as a set. On an error before the first rename nothing has changed; the last phase replaces one name after the other,
-    /// each wholly. Whoever needs all or nothing writes a [generation](crate::os::Generations).
+    /// Writes files as a set. On an error before the first rename nothing has changed. The renames follow one by one; what has to change as a
+    /// whole belongs into a [generation](crate::os::Generations).
     pub fn write_all<F: Borrow<DesiredFile>>(&self, files: &[F], durability: Durability) -> Result<(), Error> {
         let mut folders = Folders::new(self);
         let mut staged = Vec::with_capacity(files.len());
@@ -53,14 +54,14 @@ impl Root {
         folders.sync(durability, |_| true)
     }
 
-    /// Points a link at a target, in one step. This is what commits a generation.
+    /// Points a link at a target atomically. This is how a generation is put in force.
     pub fn replace_link(&self, link: &str, target: &str, durability: Durability) -> Result<(), Error> {
         let (folder, name) = split(link)?;
         let mut folders = Folders::new(self);
         let parent = folders.open(folder)?;
         let temporary = temporary(name);
-        self.in_place_of_left(&parent, &temporary, link, || {
-            self.ops.act(Op::Link, "make the link", link, || rustix::fs::symlinkat(target, &parent, &temporary))
+        self.replacing_leftover(&parent, &temporary, link, || {
+            self.ops.act(Op::Link, "create the link", link, || rustix::fs::symlinkat(target, &parent, &temporary))
         })?;
         self.ops.act(Op::Rename, "replace", link, || rustix::fs::renameat(&parent, &temporary, &parent, name))?;
         folders.sync(durability, |_| true)
@@ -77,7 +78,7 @@ impl Root {
         let files = || files.iter().map(Borrow::borrow);
         for file in files() {
             if !seen.insert(file.path.as_str()) {
-                return Err(Error::Path { path: file.path.clone(), why: "it is to be written twice" });
+                return Err(Error::Path { path: file.path.clone(), why: "written twice in one set" });
             }
         }
         let owners = Owners::new(self);
@@ -87,7 +88,7 @@ impl Root {
             staged.push(Staged { file, parent, name, temporary: temporary(name), open: None });
             if let Some(Staged { parent, temporary, open, .. }) = staged.last_mut() {
                 *open = self
-                    .in_place_of_left(parent, temporary, &file.path, || self.make(parent, temporary, file, &owners))?;
+                    .replacing_leftover(parent, temporary, &file.path, || self.make(parent, temporary, file, &owners))?;
             }
         }
         if durability == Durability::Now {
@@ -100,8 +101,8 @@ impl Root {
         Ok(())
     }
 
-    /// Makes something under the name of a file in preparation. What a writer left there that was killed goes first.
-    fn in_place_of_left<T>(
+    /// Creates something under a temporary name, after deleting what a killed process left there.
+    fn replacing_leftover<T>(
         &self,
         parent: &OwnedFd,
         name: &str,
@@ -117,8 +118,8 @@ impl Root {
         }
     }
 
-    /// Makes a file, or a link, under a name that is free. Nobody reads the file until all of it is there who may not read it then: bytes,
-    /// then owner, then mode, since a change of owner drops set-user-id bits.
+    /// Creates a file or link. A file that is not public is created with mode 0600, so that at no time a user can read it who may not read the
+    /// final file. The mode is set after the owner, because changing the owner drops set-user-id bits.
     pub(crate) fn make(
         &self,
         parent: &OwnedFd,
@@ -128,7 +129,7 @@ impl Root {
     ) -> Result<Option<OwnedFd>, Error> {
         let path = &file.path;
         if let FileContent::Link(target) = &file.content {
-            self.ops.act(Op::Link, "make the link", path, || rustix::fs::symlinkat(target, parent, name))?;
+            self.ops.act(Op::Link, "create the link", path, || rustix::fs::symlinkat(target, parent, name))?;
             return Ok(None);
         }
         let bytes = file.content.expose();
@@ -137,7 +138,7 @@ impl Root {
         let is_public = file.mode & 0o004 != 0;
         let mode = if is_public { file.mode & 0o755 } else { 0o600 };
         let open = self.ops.act(Op::Create, "create", path, || rustix::fs::openat(parent, name, flags, mode.into()))?;
-        self.pour(&open, bytes, path)?;
+        self.write_bytes(&open, bytes, path)?;
         self.ops.act(Op::Attributes, "set owner and mode of", path, || {
             let stat = rustix::fs::fstat(&open)?;
             if (stat.st_uid, stat.st_gid) != (ids.uid, ids.gid) {
@@ -151,8 +152,8 @@ impl Root {
         Ok(Some(open))
     }
 
-    /// Writes bytes. Counts as two, so that a test can stop in the middle of a file.
-    fn pour(&self, open: &OwnedFd, bytes: &[u8], path: &str) -> Result<(), Error> {
+    /// Writes bytes. Counts as two operations, so that a test can stop in the middle of a file.
+    fn write_bytes(&self, open: &OwnedFd, bytes: &[u8], path: &str) -> Result<(), Error> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -168,7 +169,7 @@ impl Root {
             rustix::fs::renameat(&file.parent, &file.temporary, &file.parent, file.name)
         });
         match renamed {
-            // Something is mounted over it.
+            // Something is mounted over the target.
             Err(error) if matches!(error.errno(), Some(Errno::BUSY | Errno::XDEV)) => {}
             done => return done,
         }
@@ -176,7 +177,7 @@ impl Root {
         self.clear(&file.parent, &file.temporary, &file.file.path)
     }
 
-    /// Writes into a file that cannot be replaced, a bind mount. What was in it comes back when there is no room for the new.
+    /// Overwrites a file that cannot be renamed over because it is a bind mount. The old content is restored if the disk is full.
     fn overwrite(&self, file: &Staged<'_>) -> Result<(), Error> {
         let path = &file.file.path;
         if matches!(file.file.content, FileContent::Link(_)) {
@@ -186,22 +187,22 @@ impl Root {
         let before = self.read(path)?;
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = rustix::fs::openat(&file.parent, file.name, flags, Mode::empty())
-            .map_err(|errno| Error::io("write into the mounted", path, errno))?;
-        let written = self.ops.act(Op::Write, "write into the mounted", path, || {
+            .map_err(|errno| Error::io("write to the mounted", path, errno))?;
+        let written = self.ops.act(Op::Write, "write to the mounted", path, || {
             rustix::fs::ftruncate(&open, 0).and_then(|()| write_whole(&open, bytes))
         });
         if let Err(error) = written {
-            let back = self.ops.act(Op::Write, "put back the mounted", path, || {
+            let restored = self.ops.act(Op::Write, "restore the mounted", path, || {
                 rustix::fs::ftruncate(&open, 0)?;
                 rustix::fs::seek(&open, rustix::fs::SeekFrom::Start(0))?;
                 write_whole(&open, &before)
             });
-            return back.and(Err(error));
+            return restored.and(Err(error));
         }
         self.ops.act(Op::Sync, "sync", path, || rustix::fs::fsync(&open))
     }
 
-    /// Takes prepared files away again. Fails quietly: the error that led here is the one to tell.
+    /// Deletes prepared files. Errors are ignored: the one that led here is reported.
     fn abandon(&self, staged: &[Staged<'_>]) {
         for file in staged {
             let _ = self.clear(&file.parent, &file.temporary, &file.file.path);
@@ -209,12 +210,12 @@ impl Root {
     }
 
     fn clear(&self, parent: &OwnedFd, name: &str, path: &str) -> Result<(), Error> {
-        self.ops.act(Op::Remove, "clear the way for", path, || rustix::fs::unlinkat(parent, name, AtFlags::empty()))
+        self.ops.act(Op::Remove, "delete the temporary file for", path, || rustix::fs::unlinkat(parent, name, AtFlags::empty()))
     }
 }
 
-/// The name of a file in preparation. In the folder of its target, so that it gets the security label of its place; with a leading dot and
-/// a foreign ending, so that no program that reads a whole folder (sysctl.d, certs.d, static pods, sudoers.d) takes it.
+/// The temporary name of a file. It is in the folder of the target, so that the file gets the right security label, and has a leading dot and
+/// an unusual suffix, so that programs which read whole folders (sysctl.d, certs.d, static pods, sudoers.d) ignore it.
 pub(crate) fn temporary(name: &str) -> String {
     format!(".{name}.kiln-new")
 }
