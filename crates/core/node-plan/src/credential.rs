@@ -91,7 +91,7 @@ impl JoinCredential {
     }
 }
 
-/// What a clone does with the join credential on its disk.
+/// The treatment of the join credential on a clone's disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeepOrDrop {
     /// The clone joins with it.

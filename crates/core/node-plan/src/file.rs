@@ -32,7 +32,7 @@ pub enum FileContent {
     Link(String),
 }
 
-/// What is at a path now, or was there before kiln.
+/// The state of a path, now or before kiln.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum FileState {
@@ -72,7 +72,7 @@ pub struct AffectedUnit {
 pub struct Comparison<'a> {
     /// The hash of what kiln wrote there last.
     pub last: Option<&'a str>,
-    /// Whether the node has joined. It does not read its join credential again then, so a different credential is no reason to write.
+    /// Whether the node has joined. It does not read its join credential again then, so a different credential need not be written.
     pub joined: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::inspection::Inspection;
 pub struct Findings {
     /// Contains no secrets.
     pub inspection: Inspection,
-    /// The custom data, encrypted for the key that the caller passed; none if there is no custom data.
+    /// The custom data, encrypted for the key that the caller passed; none without custom data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_custom_data: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! Decides what has to change on a node. Pure: values in, values out.
 //!
-//! [`Desired`] is what a NodeConfig asks for on one machine, [`Observed`] is what is there, and [`Plan`] is the ordered list of steps from
+//! [`Desired`] is the state that a NodeConfig describes for one machine, [`Observed`] is its current state, and [`Plan`] is the ordered list of steps from
 //! one to the other, with a [`Manifest`] of what was there before kiln. [`State`] records which generation is in force, which is on
 //! trial and which were rejected.
 //!

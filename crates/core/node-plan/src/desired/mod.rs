@@ -24,7 +24,7 @@ use crate::file::{AffectedUnit, DesiredFile, FileContent};
 use crate::layout;
 use draft::Draft;
 
-/// What a NodeConfig asks for on one machine.
+/// The desired state that a NodeConfig describes for one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {
     /// Files of the generation's folder, with relative paths, sorted. The plan adds [`layout::MANIFEST`].

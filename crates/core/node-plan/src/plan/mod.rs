@@ -1,5 +1,5 @@
-//! The plan: the steps from the observed state to the desired one, in order, and only for what differs. There is no reverse plan: a
-//! rollback is a plan to the earlier document, made from what is observed then.
+//! The plan: the steps from the observed state to the desired one, in order, and only for what differs. A
+//! rollback is not the reverse of a plan but a new plan to the earlier document, made from what is observed then.
 
 mod order;
 mod request;

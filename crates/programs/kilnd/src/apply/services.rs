@@ -61,7 +61,7 @@ pub fn run(node: &Node, step: &Step, phase: Phase) -> Result<(), ServiceError> {
 /// start request would make systemd queue its dependencies again and rerun oneshot units that have finished.
 pub fn start_kubelet(node: &Node) -> Result<(), ServiceError> {
     let Some(mut systemd) = client(node) else { return Ok(()) };
-    if systemd.is_due(KUBELET_UNIT)? || systemd.is_up(KUBELET_UNIT)? {
+    if systemd.has_job(KUBELET_UNIT)? || systemd.is_up(KUBELET_UNIT)? {
         return Ok(());
     }
     // The kubelet wants this target, but other units may need it even if there is no kubelet.
@@ -73,7 +73,7 @@ pub fn start_kubelet(node: &Node) -> Result<(), ServiceError> {
 /// Starts the target if the image has it and systemd has already skipped it.
 fn start_configured(systemd: &mut Systemd) -> Result<(), os::Error> {
     let state = systemd.unit(CONFIGURED_UNIT)?;
-    if state.load != "loaded" || state.is_active() || systemd.is_due(CONFIGURED_UNIT)? {
+    if state.load != "loaded" || state.is_active() || systemd.has_job(CONFIGURED_UNIT)? {
         return Ok(());
     }
     systemd.start_no_wait(CONFIGURED_UNIT)

@@ -1,5 +1,4 @@
-//! An address and one way for it, put on a link and taken off again. What is put on ends by itself, also when nobody is left to take
-//! it off.
+//! Temporary addresses and host routes on network interfaces, by rtnetlink. They expire even if kilnd is killed.
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -12,8 +11,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use crate::os::error::Error;
 
-/// The kernel answers at once; one that does not is not waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The kernel answers at once.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Numbers of `linux/rtnetlink.h`, `linux/if_addr.h`, `linux/netlink.h` and `linux/if.h`.
 mod number {
@@ -48,43 +47,42 @@ mod number {
     pub(super) const SCOPE_UNIVERSE: u8 = 0;
     pub(super) const SCOPE_LINK: u8 = 253;
     pub(super) const UNICAST: u8 = 1;
-    /// The neighbour is on the link, whatever the addresses say.
+    /// The gateway is on the link although no address covers it.
     pub(super) const ON_LINK: u32 = 4;
 }
 
-/// Who made a route, as the kernel keeps it. Nobody else's number: what is removed by it is ours.
-const OURS: u8 = 107;
-/// Behind every other route to the same one address, so that neither is in the other's way. Routes to more than that address come after
-/// it, whatever their number: while ours is there, it is taken before a default route.
-const LAST: u32 = 1 << 16;
-/// How the kernel says that an address stays for good.
+/// The route protocol number of kilnd: routes with it are ours.
+const PROTOCOL: u8 = 107;
+/// A metric after all other routes to the same address, so that they do not conflict. The host route is still preferred over a default route,
+/// because it is more specific.
+const METRIC: u32 = 1 << 16;
+/// The lifetime of a permanent address.
 const FOREVER: u32 = u32::MAX;
 
-/// The kernel's table of links, addresses and routes.
+/// An rtnetlink socket.
 #[derive(Debug)]
 pub struct Rtnetlink {
     socket: OwnedFd,
 }
 
-/// An address of a link, of the fourth version.
+/// An IPv4 address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     pub index: u32,
     pub address: Ipv4Addr,
-    /// How many leading bits its network shares.
     pub prefix: u8,
-    /// How long it is still there, where it is not for good.
+    /// The remaining lifetime; none for a permanent address.
     pub valid: Option<Duration>,
 }
 
 impl Address {
-    /// Whether it is one that [`Rtnetlink::add_address`] puts on for so long: alone in its network, and soon gone. Others give an address a
-    /// network, or a longer time.
-    pub fn is_passing(&self, at_most: Duration) -> bool {
+    /// Whether [`Rtnetlink::add_address`] with this lifetime may have added it: a /32 that expires soon. Network managers use a prefix or a longer
+    /// lifetime.
+    pub fn is_temporary(&self, at_most: Duration) -> bool {
         self.prefix == 32 && self.valid.is_some_and(|valid| valid <= at_most)
     }
 
-    /// Reads what the kernel says of one.
+    /// Parses an `ifaddrmsg`.
     fn parse(body: &[u8]) -> Option<Self> {
         let (head, rest) = body.split_at_checked(8)?;
         let (mut address, mut valid) = (None, None);
@@ -104,26 +102,25 @@ fn four(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
     bytes.get(at..at + 4)?.try_into().ok()
 }
 
-/// A way to one address.
+/// A route to one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostRoute {
-    /// Where to.
     pub to: Ipv4Addr,
-    /// By whom; by nobody where it is on the link itself.
+    /// The gateway; none if the target is on the link.
     pub via: Option<Ipv4Addr>,
-    /// The address that the link has for it.
+    /// The source address.
     pub from: Ipv4Addr,
 }
 
 impl HostRoute {
     fn body(&self, index: u32) -> Vec<u8> {
         let scope = if self.via.is_some() { number::SCOPE_UNIVERSE } else { number::SCOPE_LINK };
-        let mut body = vec![number::INET, 32, 0, 0, number::TABLE_MAIN, OURS, scope, number::UNICAST];
+        let mut body = vec![number::INET, 32, 0, 0, number::TABLE_MAIN, PROTOCOL, scope, number::UNICAST];
         body.extend((if self.via.is_some() { number::ON_LINK } else { 0 }).to_ne_bytes());
         attribute(&mut body, number::ROUTE_TO, &self.to.octets());
         attribute(&mut body, number::ROUTE_LINK, &index.to_ne_bytes());
         attribute(&mut body, number::ROUTE_FROM, &self.from.octets());
-        attribute(&mut body, number::ROUTE_RANK, &LAST.to_ne_bytes());
+        attribute(&mut body, number::ROUTE_RANK, &METRIC.to_ne_bytes());
         if let Some(via) = self.via {
             attribute(&mut body, number::ROUTE_VIA, &via.octets());
         }
@@ -132,35 +129,35 @@ impl HostRoute {
 }
 
 impl Rtnetlink {
-    /// Opens it.
+    /// Opens a socket.
     pub fn open() -> Result<Self, Error> {
-        let failed = |errno| Error::io("speak with", "rtnetlink", errno);
+        let failed = |errno| Error::io("open", "rtnetlink", errno);
         let socket =
             socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).map_err(failed)?;
-        set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Recv, Some(PATIENCE)).map_err(failed)?;
+        set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Recv, Some(TIMEOUT)).map_err(failed)?;
         Ok(Self { socket })
     }
 
-    /// Sets a link up. One that is up stays so.
+    /// Sets an interface up.
     pub fn set_up(&self, index: u32) -> Result<(), Error> {
         let mut body = vec![0; 4];
         body.extend(index.to_ne_bytes());
         body.extend(number::UP.to_ne_bytes());
         body.extend(number::UP.to_ne_bytes());
-        self.change("set up link", &index.to_string(), number::NEW_LINK, 0, &body)
+        self.change("set up interface", &index.to_string(), number::NEW_LINK, 0, &body)
     }
 
-    /// All addresses of the fourth version, of all links.
+    /// All IPv4 addresses of all interfaces.
     pub fn addresses(&self) -> Result<Vec<Address>, Error> {
         let mut found = Vec::new();
         let all = &[number::INET, 0, 0, 0, 0, 0, 0, 0];
-        self.ask("list", "addresses", number::GET_ADDRESS, number::DUMP, all, |body| {
+        self.request("list", "addresses", number::GET_ADDRESS, number::DUMP, all, |body| {
             found.extend(Address::parse(body));
         })?;
         Ok(found)
     }
 
-    /// Puts an address on a link, alone in its network, for so long. It is an error when it is there already.
+    /// Adds a /32 address with a lifetime. Fails if it exists already.
     pub fn add_address(&self, index: u32, address: Ipv4Addr, valid: Duration) -> Result<(), Error> {
         let mut body = address_of(index, address);
         let seconds = u32::try_from(valid.as_secs()).unwrap_or(u32::MAX).to_ne_bytes();
@@ -169,23 +166,22 @@ impl Rtnetlink {
         self.change("add address", &address.to_string(), number::NEW_ADDRESS, flags, &body)
     }
 
-    /// Takes off what [`Self::add_address`] put on, and with it every route that is for it. An address that others put on differs in
-    /// its network and stays. Says whether it was there.
+    /// Removes an address of [`Self::add_address`], and with it the routes that use it. An address with another prefix stays. Returns whether it
+    /// existed.
     pub fn remove_address(&self, index: u32, address: Ipv4Addr) -> Result<bool, Error> {
         let body = address_of(index, address);
-        gone(self.change("remove address", &address.to_string(), number::DELETE_ADDRESS, 0, &body))
+        existed(self.change("remove address", &address.to_string(), number::DELETE_ADDRESS, 0, &body))
     }
 
-    /// Leads to one address over a link, from an address of ours. It is an error when there is such a way already; it ends with the
-    /// address.
-    pub fn add_route(&self, index: u32, way: &HostRoute) -> Result<(), Error> {
+    /// Adds a route. Fails if it exists already. It disappears with its source address.
+    pub fn add_route(&self, index: u32, route: &HostRoute) -> Result<(), Error> {
         let flags = number::CREATE | number::EXCLUSIVE;
-        self.change("add a way to", &way.to.to_string(), number::NEW_ROUTE, flags, &way.body(index))
+        self.change("add a route to", &route.to.to_string(), number::NEW_ROUTE, flags, &route.body(index))
     }
 
-    /// Takes away what [`Self::add_route`] made, and nobody else's. Says whether it was there.
-    pub fn remove_route(&self, index: u32, way: &HostRoute) -> Result<bool, Error> {
-        gone(self.change("remove the way to", &way.to.to_string(), number::DELETE_ROUTE, 0, &way.body(index)))
+    /// Removes a route of [`Self::add_route`]. Returns whether it existed.
+    pub fn remove_route(&self, index: u32, route: &HostRoute) -> Result<bool, Error> {
+        existed(self.change("remove the route to", &route.to.to_string(), number::DELETE_ROUTE, 0, &route.body(index)))
     }
 
     pub(crate) fn change(
@@ -196,11 +192,11 @@ impl Rtnetlink {
         flags: u16,
         body: &[u8],
     ) -> Result<(), Error> {
-        self.ask(doing, what, kind, flags | number::ACKNOWLEDGE, body, |_| ())
+        self.request(doing, what, kind, flags | number::ACKNOWLEDGE, body, |_| ())
     }
 
-    /// Sends one request and reads until its end is said.
-    pub(crate) fn ask(
+    /// Sends a request and reads its responses.
+    pub(crate) fn request(
         &self,
         doing: &'static str,
         what: &str,
@@ -223,7 +219,7 @@ impl Rtnetlink {
                 Err(Errno::INTR) => continue,
                 answer => answer.map_err(failed)?,
             };
-            match answers(&buffer[..length], &mut each) {
+            match parse_responses(&buffer[..length], &mut each) {
                 Some(0) => return Ok(()),
                 Some(code) => return Err(failed(Errno::from_raw_os_error(code))),
                 None => {}
@@ -232,16 +228,16 @@ impl Rtnetlink {
     }
 }
 
-/// Whether something was there to be removed.
-fn gone(removed: Result<(), Error>) -> Result<bool, Error> {
+/// Turns "not found" into `false`.
+fn existed(removed: Result<(), Error>) -> Result<bool, Error> {
     match removed {
         Err(error) if [Errno::ADDRNOTAVAIL, Errno::NODEV, Errno::SRCH].map(Some).contains(&error.errno()) => Ok(false),
         other => other.map(|()| true),
     }
 }
 
-/// Reads a packet of answers. How the request ended, where that is said: zero, or a number of an error.
-fn answers(mut bytes: &[u8], each: &mut impl FnMut(&[u8])) -> Option<i32> {
+/// Parses a packet of responses. Returns the result of the request if the packet contains it: zero or an error number.
+fn parse_responses(mut bytes: &[u8], each: &mut impl FnMut(&[u8])) -> Option<i32> {
     while let Some(head) = bytes.get(..16) {
         let length = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let kind = u16::from_ne_bytes([head[4], head[5]]);
@@ -267,7 +263,7 @@ fn address_of(index: u32, address: Ipv4Addr) -> Vec<u8> {
     body
 }
 
-/// Length, kind, value; the next begins at a multiple of four bytes.
+/// Appends an attribute: length, kind, value, padded to four bytes.
 pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend(u16::try_from(4 + value.len()).unwrap_or(u16::MAX).to_ne_bytes());
     body.extend(kind.to_ne_bytes());
@@ -275,7 +271,7 @@ pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-/// Kinds and values, up to the first whose length leads outside.
+/// Iterates over attributes, up to the first with an invalid length.
 pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let start = rest.get(..4)?;
@@ -300,16 +296,16 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_says_each_thing_and_how_the_request_ended() {
-        let mut said = Vec::new();
+    fn responses_and_result_are_parsed() {
+        let mut bodies = Vec::new();
         let bytes = [message(20, &[1; 8]), message(20, &[2; 8]), message(number::DONE, &[0; 4])].concat();
-        assert_eq!(answers(&bytes, &mut |body: &[u8]| said.push(body[0])), Some(0));
-        assert_eq!(said, [1, 2]);
-        assert_eq!(answers(&message(number::ERROR, &(-17_i32).to_ne_bytes()), &mut |_: &[u8]| ()), Some(17));
-        assert_eq!(answers(&message(20, &[1; 8]), &mut |_: &[u8]| ()), None, "more follows");
+        assert_eq!(parse_responses(&bytes, &mut |body: &[u8]| bodies.push(body[0])), Some(0));
+        assert_eq!(bodies, [1, 2]);
+        assert_eq!(parse_responses(&message(number::ERROR, &(-17_i32).to_ne_bytes()), &mut |_: &[u8]| ()), Some(17));
+        assert_eq!(parse_responses(&message(20, &[1; 8]), &mut |_: &[u8]| ()), None, "more follows");
     }
 
-    fn said(prefix: u8, seconds: u32) -> Vec<u8> {
+    fn address_message(prefix: u8, seconds: u32) -> Vec<u8> {
         let mut body = vec![number::INET, prefix, 0x80, 0, 7, 0, 0, 0];
         body[4..8].copy_from_slice(&7_u32.to_ne_bytes());
         attribute(&mut body, number::ADDRESS_ADDRESS, &[10, 0, 0, 1]);
@@ -321,17 +317,17 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_read_with_its_network_and_its_time() {
-        let read = |prefix, seconds| Address::parse(&said(prefix, seconds)).expect("an address");
+    fn address_is_parsed_with_prefix_and_lifetime() {
+        let read = |prefix, seconds| Address::parse(&address_message(prefix, seconds)).expect("an address");
         let minute = Duration::from_mins(1);
         let expected = Address { index: 7, address: [10, 0, 0, 4].into(), prefix: 24, valid: Some(minute) };
         assert_eq!(read(24, 60), expected);
         assert_eq!(read(32, FOREVER).valid, None);
-        assert!(read(32, 60).is_passing(minute));
+        assert!(read(32, 60).is_temporary(minute));
         for (prefix, seconds) in [(24, 60), (32, 61), (32, FOREVER)] {
-            assert!(!read(prefix, seconds).is_passing(minute), "/{prefix} for {seconds} s is another's");
+            assert!(!read(prefix, seconds).is_temporary(minute), "/{prefix} for {seconds} s is not temporary");
         }
-        let whole = said(32, 60);
+        let whole = address_message(32, 60);
         for end in 0..whole.len() {
             let _ = Address::parse(&whole[..end]);
         }
@@ -343,11 +339,11 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lead_outside_end_the_reading() {
+    fn invalid_lengths_end_the_parsing() {
         for length in [0_u32, 3, 15, 17, 4000, u32::MAX] {
             let mut bytes = message(20, &[1; 8]);
             bytes[..4].copy_from_slice(&length.to_ne_bytes());
-            let _ = answers(&bytes, &mut |_: &[u8]| ());
+            let _ = parse_responses(&bytes, &mut |_: &[u8]| ());
         }
     }
 }

@@ -1,24 +1,24 @@
-//! The one place that asks what time it is.
+//! The only code that reads clocks.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Time since the machine started, sleep included. Deadlines are on this clock: nobody sets it.
+/// Time since boot, including suspension. Used for deadlines, because it is never adjusted.
 pub fn boot_time() -> Duration {
     duration(clock_gettime(ClockId::Boottime))
 }
 
-/// Time since 1970. For people to read: a machine may have it wrong at first.
+/// Time since 1970. Only for display, because it may be wrong early in a boot.
 pub fn wall() -> Duration {
     duration(clock_gettime(ClockId::Realtime))
 }
 
-/// A time since 1970 as people and programs write it: `2026-11-16T03:26:32Z`.
+/// A time since 1970 in RFC 3339: `2026-11-16T03:26:32Z`.
 pub fn rfc3339(wall: Duration) -> String {
     let seconds = wall.as_secs();
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days of the civil calendar, in eras of 400 years that begin in March, so that the leap day is the last of its year.
+    // Civil calendar in eras of 400 years that start in March, so that the leap day is the last day of a year.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_written_as_date_does() {
+    fn rfc3339_matches_date() {
         // date -u -d @N +%FT%TZ
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_started_before_now() {
+    fn clocks_are_plausible() {
         let first = boot_time();
         assert!(first > Duration::ZERO && boot_time() >= first);
         assert!(wall() > Duration::from_secs(1_700_000_000));

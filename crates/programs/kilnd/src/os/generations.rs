@@ -1,4 +1,7 @@
-//! A folder per generation, and one link that says which holds.
+//! Generations: one folder each, and a link to the one in force.
+//!
+//! Write order: a generation is built in a hidden folder next to its final one, its files and folders are synced, and only then it is renamed into
+//! place. So a folder with a final name is always complete. The link is replaced atomically after that, which puts the generation in force.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +23,7 @@ pub struct Generations {
 }
 
 impl Generations {
-    /// Those of a root.
+    /// The generations below a root.
     pub fn new(root: &Root) -> Self {
         Self { root: root.clone() }
     }
@@ -30,21 +33,21 @@ impl Generations {
         format!("{GENERATIONS}/{name}")
     }
 
-    /// The whole ones, oldest first: by the number that a name begins with.
+    /// All complete generations, by number, lowest first.
     pub fn list(&self) -> Result<Vec<String>, Error> {
         let mut names = self.root.names(GENERATIONS)?;
         names.retain(|name| !name.starts_with('.'));
         Ok(by_age(names))
     }
 
-    /// The one that the link names, whether or not its folder is there.
+    /// The generation that the link points at, whether or not its folder exists.
     pub fn current(&self) -> Result<Option<String>, Error> {
         let target = self.root.read_link(CURRENT)?;
         Ok(target.and_then(|target| target.rsplit('/').next().map(str::to_owned)).filter(|name| !name.is_empty()))
     }
 
-    /// Whether a generation's folder holds exactly these files: nothing else, and nothing otherwise, but for what others write anew.
-    pub fn holds(&self, name: &str, files: &[DesiredFile]) -> Result<bool, Error> {
+    /// Whether a generation's folder contains exactly these files. The content of files that other programs rewrite is not compared.
+    pub fn contains(&self, name: &str, files: &[DesiredFile]) -> Result<bool, Error> {
         let folder = Self::folder(name);
         let files = inside(files, &folder);
         let wanted: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
@@ -54,13 +57,13 @@ impl Generations {
             && differing.iter().all(|file| matches!(file.content, FileContent::Seed(_))))
     }
 
-    /// Writes a generation's folder, whole or not at all; one of the same name is replaced in one step. Paths are inside the folder.
-    /// Nothing is written when the folder holds just that. Says whether anything was.
+    /// Writes a generation's folder atomically; an existing one with the same name is replaced. Paths are relative to the folder. Returns false
+    /// if the folder was already up to date.
     pub fn write(&self, name: &str, files: &[DesiredFile], durability: Durability) -> Result<bool, Error> {
         let folder = Self::folder(name);
         split(&folder)?;
-        let there = self.root.kind(&folder)?.is_some();
-        if there && self.holds(name, files)? {
+        let exists = self.root.kind(&folder)?.is_some();
+        if exists && self.contains(name, files)? {
             return Ok(false);
         }
         let building = format!("{GENERATIONS}/{}", temporary(name));
@@ -73,41 +76,41 @@ impl Generations {
             let _ = self.root.remove_tree(&building);
             return Err(error);
         }
-        // With another of that name the two change places, so that there is no moment without one.
-        let flags = if there { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
-        self.root.ops.act(Op::Rename, "put in place", &folder, || {
+        // An existing folder is exchanged, so that there is always one.
+        let flags = if exists { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        self.root.ops.act(Op::Rename, "rename", &folder, || {
             rustix::fs::renameat_with(&parent, temporary(name), &parent, name, flags)
         })?;
         folders.sync(durability, |path| !is_inside(path))?;
-        if there {
+        if exists {
             self.root.remove_tree(&building)?;
         }
         Ok(true)
     }
 
-    /// Puts a generation in force.
+    /// Points the link at a generation.
     pub fn switch_to(&self, name: &str, durability: Durability) -> Result<(), Error> {
         let relative = GENERATIONS.rsplit('/').next().unwrap_or(GENERATIONS);
         self.root.replace_link(CURRENT, &format!("{relative}/{name}"), durability)
     }
 
-    /// Takes the oldest away until `keep` are left, and what a writer left that was killed. Never one of `spared`, nor the one in force.
-    /// Says which went.
+    /// Deletes the oldest generations until `keep` are left, except those in `spared` and the one in force, and leftovers of killed processes.
+    /// Returns the deleted ones.
     pub fn prune(&self, keep: usize, spared: &[&str]) -> Result<Vec<String>, Error> {
-        let (left, all): (Vec<String>, Vec<String>) =
+        let (leftovers, all): (Vec<String>, Vec<String>) =
             self.root.names(GENERATIONS)?.into_iter().partition(|name| name.starts_with('.'));
-        for name in &left {
+        for name in &leftovers {
             self.root.remove_tree(&Self::folder(name))?;
         }
         let all = by_age(all);
         let current = self.current()?;
         let excess = all.len().saturating_sub(keep);
         let spare = |name: &String| spared.contains(&name.as_str()) || current.as_ref() == Some(name);
-        let gone: Vec<String> = all.into_iter().filter(|name| !spare(name)).take(excess).collect();
-        for name in &gone {
+        let removed: Vec<String> = all.into_iter().filter(|name| !spare(name)).take(excess).collect();
+        for name in &removed {
             self.root.remove_tree(&Self::folder(name))?;
         }
-        Ok(gone)
+        Ok(removed)
     }
 
     fn fill(
@@ -130,7 +133,7 @@ impl Generations {
         Ok(())
     }
 
-    /// Every path below a folder that is no folder.
+    /// All files below a folder.
     fn files(&self, folder: &str) -> Result<Vec<String>, Error> {
         let mut all = Vec::new();
         for name in self.root.names(folder)? {
@@ -155,7 +158,7 @@ fn by_age(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// The number that a name begins with; names without one are oldest.
+/// The number at the start of a name; names without one sort first.
 fn number(name: &str) -> Option<u64> {
     let digits = name.len() - name.trim_start_matches(|character: char| character.is_ascii_digit()).len();
     name[..digits].parse().ok()

@@ -1,4 +1,4 @@
-//! Settings of the running kernel, and its host name.
+//! Settings and host name of the running kernel.
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -8,19 +8,18 @@ use crate::os::ops::Op;
 use crate::os::root::Root;
 
 impl Root {
-    /// The value of a setting below `/proc/sys` or `/sys`, without the line end; none when the kernel has no such setting, or does not
-    /// show it.
+    /// The value of a setting below `/proc/sys` or `/sys`, trimmed; none if it does not exist or cannot be read.
     pub fn kernel_setting(&self, path: &str) -> Result<Option<String>, Error> {
         let bytes = match self.read_if_exists(path) {
             Ok(bytes) => bytes,
-            // Settings that can only be written.
+            // Write-only settings.
             Err(error) if matches!(error.errno(), Some(Errno::ACCESS | Errno::INVAL | Errno::IO)) => None,
             Err(error) => return Err(error),
         };
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned()))
     }
 
-    /// Sets a setting, by one write: the kernel takes each write for a whole value.
+    /// Changes a setting with a single write, because the kernel treats each write as a whole value.
     pub fn set_kernel(&self, path: &str, value: &str) -> Result<(), Error> {
         let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC;
         let wrong = || Error::Setting { path: path.to_owned(), value: value.to_owned() };
@@ -36,7 +35,7 @@ impl Root {
         }
     }
 
-    /// The host name: the kernel's for the machine itself, the file's for a folder.
+    /// The host name: of the kernel, or below `--root` from `/etc/hostname`.
     pub fn host_name(&self) -> Result<String, Error> {
         if self.is_host() {
             return Ok(rustix::system::uname().nodename().to_string_lossy().into_owned());
@@ -45,7 +44,7 @@ impl Root {
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// Gives the running kernel a host name. Nothing for a folder, which has no kernel.
+    /// Sets the host name of the kernel. Does nothing below `--root`.
     pub fn set_host_name(&self, name: &str) -> Result<(), Error> {
         if !self.is_host() {
             return Ok(());
@@ -61,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_is_read_without_its_line_end_and_set_by_one_write() {
+    fn setting_is_read_trimmed_and_written_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = Root::open(folder.path()).expect("a root");
         let file = folder.path().join("proc/sys/vm/swappiness");
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_has_the_host_name_of_its_file_and_no_kernel_to_tell() {
+    fn host_name_below_a_root_comes_from_its_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = Root::open(folder.path()).expect("a root");
         assert_eq!(root.host_name().expect("read"), "");

@@ -1,15 +1,15 @@
-//! The links that a host gives a virtual machine.
+//! Network interfaces that the host provides.
 
 use std::fs;
 use std::path::Path;
 
-/// Drivers of the links on which a host's own services answer. A faster link that shares the address of such a one (a virtual function)
-/// has another driver, and nobody answers there.
+/// Drivers of interfaces on which the host's services are reachable. An SR-IOV virtual function that shares the MAC address has another driver
+/// and does not reach them.
 const DRIVERS: [&str; 2] = ["hv_netvsc", "virtio_net"];
 /// `ARPHRD_ETHER`.
 const ETHERNET: &str = "1";
 
-/// A link.
+/// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     pub index: u32,
@@ -17,36 +17,36 @@ pub struct Link {
     pub hardware: [u8; 6],
 }
 
-/// The links of this machine that its host gave it and that have got their names for good, the first of the kernel first.
+/// The interfaces of the host that have their final names, by index.
 ///
-/// `links` is `/sys/class/net`; `known` the folder in which udev writes down the devices that it is done with: who uses a link
-/// before keeps it from being renamed.
-pub fn ready(links: &Path, known: &Path) -> Vec<Link> {
+/// `links` is `/sys/class/net`. `udev` is udev's database: an interface that is in use cannot be renamed, so kilnd waits until udev has
+/// processed it.
+pub fn ready(links: &Path, udev: &Path) -> Vec<Link> {
     let Ok(entries) = fs::read_dir(links) else { return Vec::new() };
     let mut found: Vec<Link> = entries.flatten().filter_map(|entry| link(&entry.path())).collect();
     found.retain(|link| {
-        fs::read_to_string(known.join(format!("n{}", link.index))).is_ok_and(|record| is_named(&record, &link.name))
+        fs::read_to_string(udev.join(format!("n{}", link.index))).is_ok_and(|record| is_named(&record, &link.name))
     });
     found.sort_by_key(|link| link.index);
     found
 }
 
-/// Whether udev's record of a link says that it keeps this name. While it is renamed there is a record too, without the name that it
-/// gets; afterwards both are in it, until the news of that has gone round.
+/// Whether udev's record shows that an interface keeps this name. During a rename the record has no new name yet; afterwards it has both until
+/// the rename event was processed.
 fn is_named(record: &str, name: &str) -> bool {
-    let says =
+    let property =
         |key: &str| record.lines().find_map(|line| line.strip_prefix("E:")?.strip_prefix(key)?.strip_prefix('='));
-    let is_seen = record.lines().any(|line| line.starts_with("I:"));
-    says("ID_NET_NAME") == Some(name) || (is_seen && says("ID_RENAMING").is_none())
+    let is_processed = record.lines().any(|line| line.starts_with("I:"));
+    property("ID_NET_NAME") == Some(name) || (is_processed && property("ID_RENAMING").is_none())
 }
 
 fn link(folder: &Path) -> Option<Link> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_owned());
     let driver = fs::read_link(folder.join("device/driver")).ok()?;
-    let is_ours = driver.file_name().is_some_and(|name| DRIVERS.iter().any(|known| name == *known));
-    // One that belongs to another link speaks for that one.
-    let is_part = folder.join("master").symlink_metadata().is_ok();
-    if !is_ours || is_part || read("type")? != ETHERNET {
+    let is_host_driver = driver.file_name().is_some_and(|name| DRIVERS.iter().any(|known| name == *known));
+    // A member of a bond or bridge.
+    let is_member = folder.join("master").symlink_metadata().is_ok();
+    if !is_host_driver || is_member || read("type")? != ETHERNET {
         return None;
     }
     Some(Link {
@@ -93,13 +93,13 @@ mod tests {
         }
 
         fn ready(&self) -> Vec<String> {
-            let (links, known) = (self.0.path().join("net"), self.0.path().join("data"));
-            ready(&links, &known).into_iter().map(|link| link.name).collect()
+            let (links, udev) = (self.0.path().join("net"), self.0.path().join("data"));
+            ready(&links, &udev).into_iter().map(|link| link.name).collect()
         }
     }
 
     #[test]
-    fn a_link_is_ready_when_udev_is_done_with_it_and_the_kernel_s_first_comes_first() {
+    fn interfaces_are_ready_after_udev_and_ordered_by_index() {
         let machine = Machine::new();
         assert_eq!(machine.ready(), [""; 0]);
         machine.link(10, "eth1", "hv_netvsc");
@@ -112,17 +112,17 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_being_renamed_is_not_ready() {
+    fn interface_being_renamed_is_not_ready() {
         assert!(!is_named("", "eth0"));
         assert!(!is_named("E:ID_RENAMING=1\n", "eth0"));
         assert!(!is_named("I:7\nE:ID_NET_NAME=enp0s1\nE:ID_RENAMING=1\n", "eth0"));
         assert!(is_named("I:7\nE:ID_NET_NAME=enp0s1\nE:ID_RENAMING=1\n", "enp0s1"));
         assert!(is_named("I:7\nE:ID_NET_NAME=enp0s1\n", "enp0s1"));
-        assert!(is_named("I:7\nE:ID_BUS=pci\n", "eth0"), "where nobody renames");
+        assert!(is_named("I:7\nE:ID_BUS=pci\n", "eth0"), "no rename");
     }
 
     #[test]
-    fn a_virtual_function_a_part_of_a_bond_and_what_is_no_ethernet_are_left_alone() {
+    fn other_interfaces_are_ignored() {
         let machine = Machine::new();
         machine.link(2, "vf", "mlx5_core");
         symlink("../bond0", machine.link(3, "part", "virtio_net").join("master")).expect("linked");

@@ -1,4 +1,4 @@
-//! One program at a time works on a node's configuration.
+//! The lock that lets only one process change the node.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -9,24 +9,24 @@ use rustix::io::Errno;
 use crate::os::error::Error;
 use crate::os::root::{Root, split};
 
-/// A lock. It ends with its owner, however that ends.
+/// A lock. The kernel releases it when the process ends.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock at once, or says who has it.
+    /// Takes the lock, or fails with the process that holds it.
     pub fn take(root: &Root, path: &str) -> Result<Self, Error> {
-        Self::with(root, path, FlockOperation::NonBlockingLockExclusive)
+        Self::open(root, path, FlockOperation::NonBlockingLockExclusive)
     }
 
     /// Waits for the lock.
     pub fn wait(root: &Root, path: &str) -> Result<Self, Error> {
-        Self::with(root, path, FlockOperation::LockExclusive)
+        Self::open(root, path, FlockOperation::LockExclusive)
     }
 
-    fn with(root: &Root, path: &str, how: FlockOperation) -> Result<Self, Error> {
+    fn open(root: &Root, path: &str, how: FlockOperation) -> Result<Self, Error> {
         let (folder, name) = split(path)?;
         let parent = root.folder(folder, &mut Vec::new())?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -41,7 +41,7 @@ impl Lock {
                 Err(source) => return Err(Error::io("lock", path, source)),
             }
         }
-        // Who has it is a help for people; the lock holds without.
+        // The process id is only informational.
         let _ = file.set_len(0);
         let _ = file.write_all(std::process::id().to_string().as_bytes());
         Ok(Self { _file: file })

@@ -1,4 +1,4 @@
-//! Changes of the network: who cannot reach an address waits for one of them, not for a time to pass.
+//! Notifications about changes of interfaces, addresses and routes.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use rustix::time::Timespec;
 
 use crate::os::error::Error;
 
-/// Links, addresses and routes of both families: `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_IFADDR` and
+/// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_IFADDR` and
 /// `RTMGRP_IPV6_ROUTE` of `linux/rtnetlink.h`.
 const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 
-/// Listens to changes of the network from the moment it is opened, so that none between an attempt and the wait after it is missed.
+/// A listener. It receives all changes since it was opened, so that none between an attempt and the wait after it is missed.
 #[derive(Debug)]
 pub struct Changes {
     socket: OwnedFd,
 }
 
 impl Changes {
-    /// Begins to listen.
+    /// Starts listening.
     pub fn listen() -> Result<Self, Error> {
         let failed = |errno| Error::io("listen to", "rtnetlink", errno);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -31,7 +31,7 @@ impl Changes {
         Ok(Self { socket })
     }
 
-    /// Waits for a change, at most so long. Says whether there was one. Several that are there already count as one.
+    /// Waits for a change and returns whether there was one. Pending changes count as one.
     pub fn wait(&self, at_most: Duration) -> Result<bool, Error> {
         let failed = |errno| Error::io("listen to", "rtnetlink", errno);
         let limit = Timespec::try_from(at_most).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
@@ -45,7 +45,7 @@ impl Changes {
         loop {
             match recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Err(Errno::AGAIN) => return Ok(true),
-                // More changes than the kernel keeps for us: a change all the same.
+                // The socket buffer overflowed, so there were changes.
                 Ok(_) | Err(Errno::NOBUFS | Errno::INTR) => {}
                 Err(errno) => return Err(failed(errno)),
             }
@@ -53,7 +53,7 @@ impl Changes {
     }
 }
 
-/// Waits for a change from now on, at most so long. Who tries before it waits uses [`Changes`].
+/// Waits for a change from now on. Use [`Changes`] to include earlier changes.
 pub fn wait(at_most: Duration) -> Result<bool, Error> {
     Changes::listen()?.wait(at_most)
 }
@@ -63,9 +63,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_change_the_wait_ends_by_itself() {
+    fn wait_ends_after_the_timeout() {
         let changes = Changes::listen().expect("a socket");
-        // Others on this machine may change its network meanwhile: what was waiting is drained, and no answer is a failure.
+        // Other processes may change the network meanwhile, so both results are valid.
         changes.wait(Duration::from_millis(1)).expect("waited");
         wait(Duration::from_millis(1)).expect("waited");
     }

@@ -1,4 +1,4 @@
-//! Telling the service manager how far a service is.
+//! The `sd_notify` protocol.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,11 +6,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Where the service manager listens, by its own word.
+/// The variable in which systemd passes its socket.
 pub const VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// Says something to the service manager that started this program: `READY=1`, `STATUS=…`, `STOPPING=1`, one per line. Says whether there
-/// is one to say it to.
+/// Notifies systemd: `READY=1`, `STATUS=…`, `STOPPING=1`, one per line. Returns false if kilnd was not started by systemd.
 pub fn notify(state: &str) -> io::Result<bool> {
     match std::env::var_os(VARIABLE) {
         Some(socket) if !socket.is_empty() => notify_at(&socket, state).map(|()| true),
@@ -18,7 +17,7 @@ pub fn notify(state: &str) -> io::Result<bool> {
     }
 }
 
-/// Says something to a service manager that listens there; a leading `@` is a name without a file.
+/// Sends a notification to a socket; a leading `@` is an abstract name.
 pub fn notify_at(socket: &OsStr, state: &str) -> io::Result<()> {
     let address = match socket.as_bytes().split_first() {
         Some((b'@', name)) => SocketAddr::from_abstract_name(name)?,
@@ -32,18 +31,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_manager_hears_what_is_said_by_file_and_by_name() {
+    fn notification_is_sent_to_paths_and_abstract_names() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
         let name = format!("kiln-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(name.as_bytes()).expect("a name");
-        for (server, spelled) in [
+        for (server, address) in [
             (UnixDatagram::bind(&path).expect("bind"), path.into_os_string()),
             (UnixDatagram::bind_addr(&address).expect("bind"), format!("@{name}").into()),
         ] {
-            notify_at(&spelled, "READY=1\nSTATUS=in force").expect("sent");
+            notify_at(&address, "READY=1\nSTATUS=in force").expect("sent");
             let mut buffer = [0; 64];
-            let count = server.recv(&mut buffer).expect("heard");
+            let count = server.recv(&mut buffer).expect("received");
             assert_eq!(&buffer[..count], b"READY=1\nSTATUS=in force");
         }
     }

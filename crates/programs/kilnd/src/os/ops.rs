@@ -1,58 +1,43 @@
-//! Every change to a file, counted; and the seam by which a test ends a program between any two of them.
+//! Counts every change to a file, and lets a test stop kilnd between any two of them.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use crate::os::error::Error;
 
-/// A kind of change.
+/// A kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A folder is made.
     Folder,
-    /// An empty file is made.
     Create,
-    /// Bytes go into a file.
     Write,
-    /// Mode or owner change.
+    /// Mode or owner.
     Attributes,
-    /// A file or a folder is made durable.
+    /// `fsync`.
     Sync,
-    /// A whole file system is made durable.
+    /// `syncfs`.
     SyncAll,
-    /// A name changes.
     Rename,
-    /// A symbolic link is made.
     Link,
-    /// A name goes away.
     Remove,
 }
 
-/// How many changes there were of each kind.
+/// Number of operations of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Folders made.
     pub folders: u64,
-    /// Files made.
     pub creates: u64,
-    /// Writes.
     pub writes: u64,
-    /// Changes of mode or owner.
     pub attributes: u64,
-    /// `fsync` of files and folders.
     pub fsyncs: u64,
-    /// `syncfs`.
     pub syncfs: u64,
-    /// Renames.
     pub renames: u64,
-    /// Symbolic links.
     pub links: u64,
-    /// Deletions.
     pub removes: u64,
 }
 
 impl Counts {
-    /// All changes together.
+    /// The sum of all counters.
     pub fn total(&self) -> u64 {
         let made = self.folders + self.creates + self.writes + self.attributes;
         made + self.fsyncs + self.syncfs + self.renames + self.links + self.removes
@@ -73,7 +58,7 @@ impl Counts {
     }
 }
 
-/// What counts, and where it ends.
+/// The counters and the stop of a root.
 #[derive(Debug, Default)]
 pub(crate) struct Ops {
     inner: Mutex<Inner>,
@@ -94,7 +79,7 @@ impl Ops {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).stop_after = operations;
     }
 
-    /// Counts an operation, or says that the end has come. After it nothing is done any more, as in a process that was killed.
+    /// Counts an operation, or fails if the stop is reached. All later operations fail too, as in a killed process.
     pub(crate) fn begin(&self, op: Op) -> Result<(), Error> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let number = inner.counts.total();
@@ -105,7 +90,7 @@ impl Ops {
         Ok(())
     }
 
-    /// Does one operation.
+    /// Executes one operation.
     pub(crate) fn act<T, E: Into<io::Error>>(
         &self,
         op: Op,

@@ -1,4 +1,4 @@
-//! Who has which number, by the files of the root: a static binary has no name service, and `--root` is another machine's.
+//! Resolves user and group names with the files of the root: a static binary has no NSS, and `--root` may be another machine.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -19,28 +19,28 @@ pub struct Ids {
     pub gid: u32,
 }
 
-/// Users and groups of a root. Its lists are read when a name is asked for that only they know.
+/// Users and groups of a root. The files are read on first use.
 #[derive(Debug)]
 pub struct Owners<'r> {
     root: &'r Root,
     users: OnceCell<BTreeMap<String, u32>>,
     groups: OnceCell<BTreeMap<String, u32>>,
-    /// Everything belongs to us: somebody without privilege prepares a folder.
-    ours: Option<Ids>,
+    /// Without root privileges all files belong to the current user.
+    current_user: Option<Ids>,
 }
 
 impl<'r> Owners<'r> {
-    /// Those of a root. One without lists knows `root` alone.
+    /// The users and groups of a root. Without files only `root` is known.
     pub fn new(root: &'r Root) -> Self {
-        let ours = || Ids { uid: geteuid().as_raw(), gid: getegid().as_raw() };
-        let ours = (!root.is_host() && !geteuid().is_root()).then(ours);
-        Self { root, users: OnceCell::new(), groups: OnceCell::new(), ours }
+        let current_user = || Ids { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        let current_user = (!root.is_host() && !geteuid().is_root()).then(current_user);
+        Self { root, users: OnceCell::new(), groups: OnceCell::new(), current_user }
     }
 
-    /// The numbers of a file's owner. Digits stand for themselves.
+    /// Resolves an owner. Numbers are used as they are.
     pub fn ids(&self, path: &str, owner: &Owner) -> Result<Ids, Error> {
-        if let Some(ours) = self.ours {
-            return Ok(ours);
+        if let Some(ids) = self.current_user {
+            return Ok(ids);
         }
         let find = |kind, name: &str, known: &OnceCell<BTreeMap<String, u32>>, list| {
             let number = self.number(name, known, list)?;
@@ -73,7 +73,7 @@ fn numbers(root: &Root, path: &str) -> Result<BTreeMap<String, u32>, Error> {
     for line in text.lines() {
         let mut fields = line.split(':');
         if let (Some(name), Some(Ok(id))) = (fields.next(), fields.nth(1).map(str::parse)) {
-            // The first line of a name holds, as with the C library.
+            // The first line of a name wins, as in the C library.
             all.entry(name.to_owned()).or_insert(id);
         }
     }

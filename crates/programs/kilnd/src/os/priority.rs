@@ -1,19 +1,19 @@
-//! Who goes first on a busy processor.
+//! The scheduling priority of this process.
 
 use rustix::process::{getpriority_process, setpriority_process};
 
 use crate::os::error::Error;
 
-/// As little as a program can ask for while others want the processor.
+/// The lowest priority.
 const LEAST: i32 = 19;
 
-/// Lets everybody else go first from now on. A unit may have started this program before all others, because they waited for it.
+/// Lowers the priority to the minimum. The unit starts kilnd with a high priority, because the kubelet waits for it.
 pub fn lower() -> Result<(), Error> {
     setpriority_process(None, LEAST).map_err(|errno| Error::io("lower the priority of", "this process", errno))
 }
 
-/// How far this program stands back: 19 at most, -20 for one that goes before all others.
-pub fn standing_back() -> Result<i32, Error> {
+/// The nice value, from -20 to 19.
+pub fn nice() -> Result<i32, Error> {
     getpriority_process(None).map_err(|errno| Error::io("read the priority of", "this process", errno))
 }
 
@@ -22,11 +22,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gives_way_stands_back_as_far_as_possible() {
-        // In a thread: its priority is its own, and ends with it.
+    fn lower_sets_the_minimum_priority() {
+        // In a thread, which has its own priority.
         let after = std::thread::spawn(|| {
-            lower().expect("allowed to everybody");
-            standing_back().expect("readable")
+            lower().expect("allowed");
+            nice().expect("readable")
         });
         assert_eq!(after.join().expect("no panic"), LEAST);
     }

@@ -1,4 +1,4 @@
-//! A host key for sshd: ed25519 alone, since it costs next to nothing to make. RSA takes up to half a second of a small machine.
+//! An ed25519 host key for sshd. Generating it takes no time; RSA would take up to half a second on a small machine.
 
 use std::fmt;
 
@@ -9,17 +9,16 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 use crate::os::error::Error;
 use crate::os::random;
 
-/// Where sshd looks for it.
+/// The path that sshd reads.
 pub const HOST_KEY: &str = "/etc/ssh/ssh_host_ed25519_key";
 
 const KIND: &str = "ssh-ed25519";
 
-/// A key pair as sshd reads it from two files.
+/// A key pair in the format of sshd.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HostKey {
-    /// The private half, PEM. Mode 0600.
+    /// PEM.
     private: String,
-    /// The public half, one line.
     public: String,
 }
 
@@ -30,7 +29,7 @@ impl fmt::Debug for HostKey {
 }
 
 impl HostKey {
-    /// Draws a new one.
+    /// Generates a key.
     pub fn random(comment: &str) -> Result<Self, Error> {
         let check = u32::from_le_bytes(random::bytes()?);
         Self::from_seed(&random::bytes()?, check, comment)
@@ -47,14 +46,14 @@ impl HostKey {
     }
 
     fn from_seed(seed: &[u8; 32], check: u32, comment: &str) -> Result<Self, Error> {
-        let wrong = |_| Error::Path { path: HOST_KEY.to_owned(), why: "no key can be made of this seed" };
+        let wrong = |_| Error::Path { path: HOST_KEY.to_owned(), why: "cannot derive a key from this seed" };
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(wrong)?;
         let public = pair.public_key().as_ref();
         let mut blob = Vec::new();
         text(&mut blob, KIND.as_bytes());
         text(&mut blob, public);
 
-        // The same number twice: how a reader of an encrypted key sees that its passphrase fits.
+        // The same number twice, by which a reader of an encrypted key verifies the passphrase.
         let mut secret = [check.to_be_bytes(), check.to_be_bytes()].concat();
         text(&mut secret, KIND.as_bytes());
         text(&mut secret, public);
@@ -64,7 +63,7 @@ impl HostKey {
         secret.extend((1..=8_u8).take(missing));
 
         let mut file = b"openssh-key-v1\0".to_vec();
-        // No cipher, no key derivation, no options of it; one key.
+        // No cipher, no KDF, no KDF options, one key.
         text(&mut file, b"none");
         text(&mut file, b"none");
         text(&mut file, b"");
@@ -84,9 +83,8 @@ impl HostKey {
     }
 }
 
-/// A text with its length before it.
+/// Appends a length-prefixed string.
 fn text(into: &mut Vec<u8>, bytes: &[u8]) {
-    // Nothing here is longer than a comment.
     into.extend(u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
     into.extend(bytes);
 }
@@ -96,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_of_a_known_seed_has_the_known_public_half() {
+    fn known_seed_gives_the_known_public_key() {
         // RFC 8032, 7.1, test 1.
         let seed: [u8; 32] = [
             0x9d, 0x61, 0xb1, 0x9d, 0xef, 0xfd, 0x5a, 0x60, 0xba, 0x84, 0x4a, 0xf4, 0x92, 0xec, 0x2c, 0xc4, 0x44, 0x49,
@@ -114,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_are_two_and_none_shows_its_private_half() {
+    fn keys_differ_and_debug_output_hides_the_private_half() {
         let (one, other) = (HostKey::random("a").expect("a key"), HostKey::random("a").expect("a key"));
         assert_ne!(one.public(), other.public());
         assert!(format!("{one:?}").starts_with("ssh-ed25519 ") && !format!("{one:?}").contains("PRIVATE"));

@@ -1,4 +1,4 @@
-//! Credentials that systemd was given from outside the machine: by firmware, or by whoever started a container.
+//! systemd system credentials, which firmware or a container manager passes to the machine.
 
 use std::fs;
 use std::io;
@@ -8,12 +8,12 @@ use kiln_node_plan::SecretBytes;
 use crate::sources::endpoints::Endpoints;
 use crate::sources::error::Error;
 
-/// The credential of a name; none where the platform gives none of it.
+/// Reads a system credential; none if it does not exist.
 pub fn system_credential(endpoints: &Endpoints, name: &str) -> Result<Option<SecretBytes>, Error> {
     let path = endpoints.credentials.join(name);
-    // A document chooses the name, so it must not choose another folder.
+    // The name comes from a document and must not lead to another folder.
     if name.is_empty() || name.contains('/') || name == ".." || name == "." {
-        let source = io::Error::new(io::ErrorKind::InvalidInput, "a credential's name is no path");
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "the name of a credential must not be a path");
         return Err(Error::Read { path, source });
     }
     match fs::read(&path) {
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_is_read_by_its_name_and_a_missing_one_is_none() {
+    fn credential_is_read_by_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let endpoints = Endpoints { credentials: folder.path().join("@system"), ..Endpoints::default() };
         assert_eq!(system_credential(&endpoints, "kiln.join").expect("no folder"), None);
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_leads_out_of_the_folder() {
+    fn names_cannot_leave_the_folder() {
         for name in ["../secret", "", ".", "..", "/etc/shadow"] {
             assert!(system_credential(&Endpoints::default(), name).is_err(), "{name}");
         }

@@ -1,4 +1,7 @@
-//! The id that a host gave to a machine.
+//! The VM id from DMI.
+//!
+//! Clone detection: kilnd records the VM id of the machine that owns a disk. If the recorded id differs from the id in DMI at boot, the disk was
+//! cloned, and the identity has to be reset before anything uses it. An id that is unreadable, or the same on every machine, proves nothing.
 
 use std::fmt;
 use std::fs;
@@ -9,17 +12,17 @@ use serde::{Deserialize, Serialize};
 use crate::sources::endpoints::Endpoints;
 use crate::sources::error::Error;
 
-/// The file of the firmware's words that holds the id. Only root reads it.
+/// Readable only by root.
 const FILE: &str = "product_uuid";
 
-/// The id of a machine: a UUID, in lower case.
+/// A VM id: a UUID in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct VmId(String);
 
-/// A text that is no UUID, or one that firmware gives to every machine.
+/// Not a UUID, or a placeholder that firmware uses for every machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no id of one machine: eight, three times four, and twelve hexadecimal digits, not all alike")]
+#[error("`{0}` is not a VM id: expected a UUID whose digits are not all the same")]
 pub struct BadVmId(pub String);
 
 impl VmId {
@@ -28,23 +31,22 @@ impl VmId {
         &self.0
     }
 
-    /// Whether both name the same machine. Machines of the first generation show the first three groups with their bytes the other
-    /// way round, depending on who reads them.
+    /// Whether both are ids of the same machine. On generation 1 VMs the byte order of the first three groups depends on who reads the id.
     pub fn is_same_machine(&self, other: &Self) -> bool {
         self == other || self.swapped() == *other
     }
 
-    /// The id in its other spelling.
+    /// The id in the other byte order.
     #[must_use]
     pub fn swapped(&self) -> Self {
-        let turned = self.0.split('-').enumerate().map(|(index, group)| match index {
+        let swapped = self.0.split('-').enumerate().map(|(index, group)| match index {
             0..=2 => group.as_bytes().rchunks(2).map(|pair| String::from_utf8_lossy(pair).into_owned()).collect(),
             _ => group.to_owned(),
         });
-        Self(turned.collect::<Vec<String>>().join("-"))
+        Self(swapped.collect::<Vec<String>>().join("-"))
     }
 
-    /// A number for this machine, to spread machines by.
+    /// A pseudo-random number for this machine, to spread machines in time.
     pub fn number(&self) -> u64 {
         self.0.bytes().fold(0, |number, byte| crate::sources::retry::mix(number ^ u64::from(byte)))
     }
@@ -58,9 +60,9 @@ impl FromStr for VmId {
         let lengths: Vec<usize> = id.split('-').map(str::len).collect();
         let digits: Vec<u8> = id.bytes().filter(|byte| *byte != b'-').collect();
         let fits = lengths == [8, 4, 4, 4, 12] && digits.iter().all(u8::is_ascii_hexdigit);
-        // Firmware without an id says zeros or ones, and so says every machine of its kind.
-        let one_digit = digits.iter().all(|digit| Some(digit) == digits.first());
-        if fits && !one_digit { Ok(Self(id)) } else { Err(BadVmId(text.trim().chars().take(64).collect())) }
+        // Firmware without an id shows all zeros or all ones.
+        let is_placeholder = digits.iter().all(|digit| Some(digit) == digits.first());
+        if fits && !is_placeholder { Ok(Self(id)) } else { Err(BadVmId(text.trim().chars().take(64).collect())) }
     }
 }
 
@@ -84,7 +86,7 @@ impl fmt::Display for VmId {
     }
 }
 
-/// The id of this machine, by its firmware.
+/// The VM id of this machine.
 pub fn vm_id(endpoints: &Endpoints) -> Result<VmId, Error> {
     let path = endpoints.dmi.join(FILE);
     match fs::read_to_string(&path) {
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn both_spellings_are_the_same_machine_and_no_other_is() {
+    fn both_byte_orders_are_the_same_machine() {
         assert!(id(NEW).is_same_machine(&id(OLD)));
         assert!(id(OLD).is_same_machine(&id(NEW)));
         assert!(id(NEW).is_same_machine(&id(&NEW.to_uppercase())));
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_machine_says_is_no_id() {
+    fn placeholders_are_rejected() {
         for bad in ["", "Not Settable", "00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF"]
         {
             assert!(bad.parse::<VmId>().is_err(), "{bad}");
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_firmware_is_read_where_the_endpoints_say() {
+    fn id_is_read_from_the_dmi_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let endpoints = Endpoints { dmi: folder.path().to_owned(), ..Endpoints::default() };
         let missing = vm_id(&endpoints).expect_err("no file");

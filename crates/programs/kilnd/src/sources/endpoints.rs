@@ -1,19 +1,19 @@
-//! Where a machine asks.
+//! Addresses and paths of the sources.
 
 use std::path::PathBuf;
 
-/// Where a machine asks. Those of a real machine by default.
+/// Addresses and paths of the sources. The defaults are those of a real machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
-    /// The metadata service, `http://host[:port][/prefix]`.
+    /// Metadata service, `http://host[:port][/prefix]`.
     pub imds: String,
-    /// The wire server, likewise.
+    /// Wire server, likewise.
     pub wire_server: String,
-    /// The folder in which the firmware's words about the machine are.
+    /// The folder with the DMI ids.
     pub dmi: PathBuf,
-    /// Where the provisioning medium may be: folders, or devices that are mounted for the time of a look.
+    /// Provisioning media: folders, or devices that are mounted temporarily.
     pub cd: Vec<PathBuf>,
-    /// The folder of the credentials that systemd was given.
+    /// The folder of system credentials.
     pub credentials: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong between a machine and its host.
+//! The error of this module tree.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,59 +7,36 @@ use std::time::Duration;
 use crate::sources::dmi::BadVmId;
 use crate::sources::ovf::BadOvf;
 
-/// What can go wrong between a machine and its host.
+/// A source that could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or device cannot be read.
-    #[error("`{}` cannot be read", path.display())]
+    #[error("cannot read `{}`", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// A device cannot be mounted.
-    #[error("`{}` cannot be mounted as any of udf, iso9660", path.display())]
+    #[error("cannot mount `{}` as udf or iso9660", path.display())]
     Mount {
         path: PathBuf,
-        /// Why the last one failed.
+        /// The error of the last attempt.
         source: io::Error,
     },
-    /// The firmware gives an id that is none.
-    #[error("`{}` holds no id of a machine", path.display())]
+    #[error("`{}` contains no VM id", path.display())]
     VmId { path: PathBuf, source: BadVmId },
-    /// An `ovf-env.xml` is not what Azure writes.
-    #[error("the ovf-env of `{place}` cannot be read")]
+    #[error("cannot parse the ovf-env of `{origin}`")]
     Ovf {
-        /// The file or URL.
-        place: String,
+        /// A file or URL.
+        origin: String,
         source: BadOvf,
     },
-    /// A service answers what asking again does not change.
-    #[error("`{url}` answers {status}: {message}")]
-    Refused {
-        /// What was asked.
-        url: String,
-        status: u16,
-        /// Its words, in short.
-        message: String,
-    },
-    /// A service did not give an answer for too long.
-    #[error("`{url}` gave no answer in {} s and {attempts} attempts; the last was: {last}", waited.as_secs())]
-    Deadline {
-        /// What was asked.
-        url: String,
-        waited: Duration,
-        attempts: u32,
-        /// What became of the last attempt.
-        last: String,
-    },
-    /// An answer is not what the service promises.
-    #[error("`{url}` answers what cannot be read: {reason}")]
-    Answer {
-        /// What was asked.
-        url: String,
-        reason: String,
-    },
+    /// A retry does not help.
+    #[error("`{url}` returned {status}: {message}")]
+    Refused { url: String, status: u16, message: String },
+    #[error("no response from `{url}` in {} s and {attempts} attempts; last attempt: {last}", waited.as_secs())]
+    Deadline { url: String, waited: Duration, attempts: u32, last: String },
+    #[error("cannot parse the response of `{url}`: {reason}")]
+    Response { url: String, reason: String },
 }
 
 impl Error {
-    /// Whether a later attempt may end better without anybody's doing.
+    /// Whether a retry can help.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Deadline { .. } | Self::Mount { .. } | Self::Read { .. })
     }

@@ -180,7 +180,7 @@ fn media(endpoints: &Endpoints, imds: &Imds, wait: &dyn Wait, lookups: &mut Vec<
         match imds.reprovision(Rules::IMDS.once(), wait) {
             Ok(ovf) if !ovf.preprovisioned => return Some(ovf),
             // Not assigned yet.
-            Ok(_) | Err(Error::Deadline { .. } | Error::Refused { .. } | Error::Answer { .. }) => {}
+            Ok(_) | Err(Error::Deadline { .. } | Error::Refused { .. } | Error::Response { .. }) => {}
             Err(error) => note(lookups, Source::CustomData, &error),
         }
         if let Some(ovf) = read(&mut Vec::new()).filter(|ovf| !ovf.preprovisioned) {

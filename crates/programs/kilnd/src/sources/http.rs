@@ -1,4 +1,4 @@
-//! One request to a service of the host, and the same again until it is answered.
+//! HTTP requests to services of the host, with retries.
 
 use std::io;
 use std::time::Duration;
@@ -10,41 +10,41 @@ use crate::sources::error::Error;
 use crate::sources::retry::{Next, Outcome, Rules};
 use crate::sources::wait::Wait;
 
-/// A lost packet is sent again after one second; a service on the same host that has not answered then is away. Not longer: an attempt
-/// that began before the machine had its address never succeeds, and holds up the one that would.
+/// A lost packet is retransmitted after one second, so a service that has not answered after two is down. Not longer: an attempt that
+/// started before the machine had its address cannot succeed and delays the next one.
 const CONNECT: Duration = Duration::from_secs(2);
-/// One whole request.
+/// Time limit of a whole request.
 const REQUEST: Duration = Duration::from_secs(20);
-/// No answer of these services is as long.
+/// Size limit of a response.
 const BODY: u64 = 1 << 20;
-/// As much of a refusal as a person reads.
+/// How much of an error response is shown.
 const SHOWN: usize = 200;
 
-/// Talks to services of the host: never through a proxy, never to where an answer redirects.
+/// A client for services of the host. It uses no proxy and follows no redirects.
 #[derive(Clone, Debug)]
 pub(crate) struct Http {
     agent: Agent,
-    /// Makes machines that start together ask apart.
-    chance: u64,
+    /// Spreads the retries of machines that start together.
+    seed: u64,
 }
 
-/// What to ask.
+/// A request.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct HttpRequest<'a> {
     pub(crate) url: String,
     pub(crate) headers: &'a [(&'static str, &'a str)],
-    /// A body makes it a POST.
+    /// If set, the method is POST.
     pub(crate) body: Option<&'a [u8]>,
 }
 
-struct Answer {
+struct Response {
     status: u16,
     retry_after: Option<Duration>,
     body: Vec<u8>,
 }
 
 impl Http {
-    pub(crate) fn new(chance: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let config = Agent::config_builder()
             .proxy(None)
             .max_redirects(0)
@@ -52,40 +52,40 @@ impl Http {
             .http_status_as_error(false)
             .timeout_connect(Some(CONNECT))
             .timeout_global(Some(REQUEST))
-            // ToObserve are minutes apart; a kept connection would only be found dead.
+            // Requests are minutes apart, so idle connections would be dead.
             .max_idle_connections(0)
             .user_agent(concat!("kilnd/", env!("CARGO_PKG_VERSION")))
             .build();
-        Self { agent: config.new_agent(), chance }
+        Self { agent: config.new_agent(), seed }
     }
 
-    /// Asks until there is an answer, by the rules of the service.
-    pub(crate) fn ask(&self, ask: &Ask<'_>, rules: Rules, wait: &dyn Wait) -> Result<Vec<u8>, Error> {
+    /// Sends a request until it is answered, by the rules of the service.
+    pub(crate) fn request(&self, request: &HttpRequest<'_>, rules: Rules, wait: &dyn Wait) -> Result<Vec<u8>, Error> {
         let started = wait.now();
         let (mut attempts, mut attempt) = (0, 0);
         loop {
             attempts += 1;
-            let result = self.send(ask);
+            let result = self.send(request);
             let outcome = match &result {
                 Ok(answer) => Outcome::Status { status: answer.status, retry_after: answer.retry_after },
                 Err(ureq::Error::Io(error)) if has_no_route(error) => Outcome::NoRoute,
                 Err(ureq::Error::BadUri(_) | ureq::Error::BodyExceedsLimit(_)) => {
-                    return Err(Error::Answer { url: ask.url.clone(), reason: told(&result) });
+                    return Err(Error::Response { url: request.url.clone(), reason: summary(&result) });
                 }
                 Err(_) => Outcome::Broken,
             };
-            // Attempts without a route say nothing of the service: they do not lengthen its pauses.
+            // Attempts without a route do not lengthen the pauses, because they do not reach the service.
             attempt += u32::from(outcome != Outcome::NoRoute);
             let waited = wait.now().saturating_sub(started);
-            match rules.next(attempt, waited, outcome, self.chance) {
-                Next::Take => return Ok(result.map(|answer| answer.body).unwrap_or_default()),
+            match rules.next(attempt, waited, outcome, self.seed) {
+                Next::Accept => return Ok(result.map(|answer| answer.body).unwrap_or_default()),
                 Next::Refuse => {
                     let status = if let Outcome::Status { status, .. } = outcome { status } else { 0 };
-                    return Err(Error::Refused { url: ask.url.clone(), status, message: told(&result) });
+                    return Err(Error::Refused { url: request.url.clone(), status, message: summary(&result) });
                 }
                 Next::GiveUp => {
-                    let last = told(&result);
-                    return Err(Error::Deadline { url: ask.url.clone(), waited, attempts, last });
+                    let last = summary(&result);
+                    return Err(Error::Deadline { url: request.url.clone(), waited, attempts, last });
                 }
                 Next::After(pause) => wait.sleep(pause),
                 Next::OnNetwork(at_most) => wait.network(at_most),
@@ -93,24 +93,24 @@ impl Http {
         }
     }
 
-    fn send(&self, ask: &Ask<'_>) -> Result<Answer, ureq::Error> {
-        let mut response = match ask.body {
+    fn send(&self, request: &HttpRequest<'_>) -> Result<Response, ureq::Error> {
+        let mut response = match request.body {
             None => {
-                let request =
-                    ask.headers.iter().fold(self.agent.get(&ask.url), |r, (name, value)| r.header(*name, *value));
-                request.call()?
+                let builder =
+                    request.headers.iter().fold(self.agent.get(&request.url), |r, (name, value)| r.header(*name, *value));
+                builder.call()?
             }
             Some(body) => {
-                let request =
-                    ask.headers.iter().fold(self.agent.post(&ask.url), |r, (name, value)| r.header(*name, *value));
-                request.send(body)?
+                let builder =
+                    request.headers.iter().fold(self.agent.post(&request.url), |r, (name, value)| r.header(*name, *value));
+                builder.send(body)?
             }
         };
         let retry_after =
             response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(BODY).read_to_vec()?;
-        Ok(Answer { status, retry_after: retry_after.map(Duration::from_secs), body })
+        Ok(Response { status, retry_after: retry_after.map(Duration::from_secs), body })
     }
 }
 
@@ -121,8 +121,8 @@ fn has_no_route(error: &io::Error) -> bool {
     )
 }
 
-/// What an attempt ended with, in a line.
-fn told(result: &Result<Answer, ureq::Error>) -> String {
+/// The result of an attempt in one line.
+fn summary(result: &Result<Response, ureq::Error>) -> String {
     match result {
         Ok(answer) => {
             let text = String::from_utf8_lossy(&answer.body[..answer.body.len().min(SHOWN)]);

@@ -3,78 +3,77 @@
 use serde::Deserialize;
 
 use crate::sources::error::Error;
-use crate::sources::http::{Ask, Http};
+use crate::sources::http::{Http, HttpRequest};
 use crate::sources::ovf::OvfEnv;
 use crate::sources::retry::Rules;
 use crate::sources::wait::Wait;
 
-/// The first version with `userData` and `osProfile` that all regions have.
+/// The first API version with `userData` and `osProfile` in all regions.
 const VERSION: &str = "2021-02-01";
-/// The version of the answer that a machine which was started ahead waits for.
+/// The API version of `reprovisiondata`.
 const REPROVISION_VERSION: &str = "2019-06-01";
 
-/// The metadata service of this machine.
+/// A client of the metadata service.
 #[derive(Clone, Debug)]
 pub struct Imds {
     base: String,
     http: Http,
 }
 
-/// What the metadata service says of this machine, as far as kiln asks.
+/// Metadata of this machine, as far as kilnd uses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
     pub vm_id: String,
-    /// Its name in Azure.
+    /// The name of the VM in Azure.
     pub name: String,
-    /// The name that it should give itself.
+    /// The computer name of the OS profile.
     pub host_name: Option<String>,
-    /// The first user.
+    /// The admin user.
     pub user_name: Option<String>,
-    /// Public keys of the first user.
+    /// Public keys of the admin user.
     pub ssh_keys: Vec<String>,
-    /// Where it is.
     pub location: String,
     pub vm_size: String,
-    /// The version of the image that its disk was made of, where the platform says it.
+    /// The version of the image of the OS disk, if known.
     pub image_version: Option<String>,
 }
 
 impl Imds {
-    /// The service at a base, `http://host[:port]`. `chance` makes machines that start together ask apart.
-    pub fn new(base: &str, chance: u64) -> Self {
-        Self { base: base.trim_end_matches('/').to_owned(), http: Http::new(chance) }
+    /// A client for `http://host[:port]`. `seed` spreads the retries of machines that start together.
+    pub fn new(base: &str, seed: u64) -> Self {
+        Self { base: base.trim_end_matches('/').to_owned(), http: Http::new(seed) }
     }
 
-    /// What the service says of this machine.
+    /// The metadata of this machine.
     pub fn instance(&self, rules: Rules, wait: &dyn Wait) -> Result<Instance, Error> {
         let url = format!("{}/metadata/instance?api-version={VERSION}", self.base);
         let body = self.get(&url, rules, wait)?;
-        instance(&body).map_err(|reason| Error::Answer { url, reason })
+        instance(&body).map_err(|reason| Error::Response { url, reason })
     }
 
-    /// The user data as the service gives it, base64; nothing where the machine has none.
+    /// The user data in base64; none if there is none.
     pub fn user_data(&self, rules: Rules, wait: &dyn Wait) -> Result<Option<Vec<u8>>, Error> {
         let url = format!("{}/metadata/instance/compute/userData?api-version={VERSION}&format=text", self.base);
         let body = self.get(&url, rules, wait)?;
         Ok(Some(body.trim_ascii().to_vec()).filter(|body| !body.is_empty()))
     }
 
-    /// What a machine that was started ahead is to be, once somebody asked for it.
+    /// The provisioning data of a preprovisioned machine, once it is assigned.
     pub fn reprovision(&self, rules: Rules, wait: &dyn Wait) -> Result<OvfEnv, Error> {
         let url = format!("{}/metadata/reprovisiondata?api-version={REPROVISION_VERSION}", self.base);
         let body = self.get(&url, rules, wait)?;
-        OvfEnv::parse(&body).map_err(|source| Error::Ovf { place: url, source })
+        OvfEnv::parse(&body).map_err(|source| Error::Ovf { origin: url, source })
     }
 
     fn get(&self, url: &str, rules: Rules, wait: &dyn Wait) -> Result<Vec<u8>, Error> {
-        let ask = Ask { url: url.to_owned(), headers: &[("Metadata", "true")], body: None };
-        self.http.ask(&ask, rules, wait)
+        let request = HttpRequest { url: url.to_owned(), headers: &[("Metadata", "true")], body: None };
+        self.http.request(&request, rules, wait)
     }
 }
 
 fn instance(body: &[u8]) -> Result<Instance, String> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct Response {
         compute: Compute,
     }
     #[derive(Default, Deserialize)]
@@ -93,7 +92,7 @@ fn instance(body: &[u8]) -> Result<Instance, String> {
     struct StorageProfile {
         image_reference: Image,
     }
-    // What an image does not have is null, empty or not there.
+    // Missing values are null, empty or absent.
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Image {
@@ -111,7 +110,7 @@ fn instance(body: &[u8]) -> Result<Instance, String> {
     struct Key {
         key_data: String,
     }
-    let Answer { compute } = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let Response { compute } = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     let image = compute.storage_profile.image_reference;
     let exact = |version: &String| !version.is_empty() && !version.eq_ignore_ascii_case("latest");
@@ -128,7 +127,7 @@ fn instance(body: &[u8]) -> Result<Instance, String> {
     })
 }
 
-/// The version in the id of an image version of a gallery.
+/// The version in a gallery image version id.
 fn version_of(id: &str) -> Option<String> {
     let mut segments = id.trim_end_matches('/').rsplit('/');
     let version = segments.next()?;
@@ -145,16 +144,16 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_an_image_is_that_of_the_gallery_else_that_of_the_market() {
+    fn image_version_comes_from_the_gallery_or_the_marketplace() {
         let id =
             "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/a/images/b/versions/2026.11.15";
         assert_eq!(version(&format!(r#"{{"id":"{id}","version":""}}"#)).as_deref(), Some("2026.11.15"));
-        let market = r#"{"id":"","publisher":"Canonical","version":"22.04.202601010"}"#;
-        assert_eq!(version(market).as_deref(), Some("22.04.202601010"));
+        let marketplace = r#"{"id":"","publisher":"Canonical","version":"22.04.202601010"}"#;
+        assert_eq!(version(marketplace).as_deref(), Some("22.04.202601010"));
     }
 
     #[test]
-    fn an_image_without_a_version_has_none() {
+    fn image_without_a_version_has_none() {
         let managed = r#"{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/images/mine"}"#;
         for image in [managed, "{}", r#"{"id":null,"version":null}"#, r#"{"version":"latest"}"#] {
             assert_eq!(version(image), None, "{image}");

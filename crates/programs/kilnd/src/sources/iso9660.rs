@@ -1,46 +1,45 @@
-//! One file out of the top folder of an ISO 9660 medium, read from the device itself: loading a driver of the kernel and mounting takes
-//! longer at a machine's start than everything else that is done with the file.
+//! Reads one file from the root folder of an ISO 9660 device without mounting it: loading the kernel driver and mounting takes longer during
+//! a boot than everything else.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// The unit in which everything is placed.
 const SECTOR: usize = 2048;
-/// Descriptors of volumes start here; what is before is not ISO 9660's.
+/// The sector of the first volume descriptor.
 const FIRST_DESCRIPTOR: u64 = 16;
-/// More descriptors than any medium has; the list is ended by one that says so.
+/// Limit of volume descriptors; a terminator ends the list.
 const DESCRIPTORS: u64 = 16;
-/// The top folder of a provisioning medium holds a handful of names.
+/// The root folder of provisioning media has a handful of entries.
 const LARGEST_FOLDER: u64 = 64 << 10;
 
-/// A place on the medium: first sector and length in bytes.
+/// First sector and length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     sector: u32,
     length: u32,
 }
 
-/// The file of one of these names, whatever the case; nothing where the medium is no ISO 9660 or has none.
-pub(crate) fn file(medium: &mut (impl Read + Seek), names: &[&str], largest: u64) -> io::Result<Option<Vec<u8>>> {
-    let Some(top) = top_folder(medium)? else { return Ok(None) };
-    let folder = read(medium, top, LARGEST_FOLDER)?;
+/// The file with one of these names, case-insensitive; none if the device is not ISO 9660 or has no such file.
+pub(crate) fn file(media: &mut (impl Read + Seek), names: &[&str], largest: u64) -> io::Result<Option<Vec<u8>>> {
+    let Some(top) = root_folder(media)? else { return Ok(None) };
+    let folder = read(media, top, LARGEST_FOLDER)?;
     match find(&folder, names) {
-        Some(extent) => read(medium, extent, largest).map(Some),
+        Some(extent) => read(media, extent, largest).map(Some),
         None => Ok(None),
     }
 }
 
-fn top_folder(medium: &mut (impl Read + Seek)) -> io::Result<Option<Extent>> {
+fn root_folder(media: &mut (impl Read + Seek)) -> io::Result<Option<Extent>> {
     let mut sector = [0; SECTOR];
     for number in FIRST_DESCRIPTOR..FIRST_DESCRIPTOR + DESCRIPTORS {
-        medium.seek(SeekFrom::Start(number * SECTOR as u64))?;
-        match medium.read_exact(&mut sector) {
+        media.seek(SeekFrom::Start(number * SECTOR as u64))?;
+        match media.read_exact(&mut sector) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             other => other?,
         }
         match (sector[0], &sector[1..6]) {
-            // The primary volume; its top folder's record stands at 156.
+            // The primary volume; the record of its root folder is at offset 156.
             (1, b"CD001") => return Ok(extent(&sector[156..190])),
-            // The last descriptor, or something else.
+            // The terminator.
             (255, b"CD001") => return Ok(None),
             (_, b"CD001") => {}
             _ => return Ok(None),
@@ -49,7 +48,7 @@ fn top_folder(medium: &mut (impl Read + Seek)) -> io::Result<Option<Extent>> {
     Ok(None)
 }
 
-/// The place in a folder's record. Numbers stand there twice, little end first.
+/// The extent in a directory record. Numbers are stored in both byte orders, little endian first.
 fn extent(record: &[u8]) -> Option<Extent> {
     let number = |at: usize| record.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
     Some(Extent { sector: number(2)?, length: number(10)? })
@@ -60,13 +59,13 @@ fn find(folder: &[u8], names: &[&str]) -> Option<Extent> {
     while at < folder.len() {
         let length = usize::from(folder[at]);
         if length == 0 {
-            // A record does not cross sectors; the rest of this one is empty.
+            // Records do not cross sectors.
             at = (at / SECTOR + 1) * SECTOR;
             continue;
         }
         let record = folder.get(at..at + length)?;
         let name = record.get(33..33 + usize::from(*record.get(32)?))?;
-        // `NAME.EXT;1`: the version is not part of the name.
+        // `NAME.EXT;1` includes a version number.
         let name = name.split(|byte| *byte == b';').next().unwrap_or(name);
         if names.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(name)) {
             return extent(record);
@@ -76,15 +75,15 @@ fn find(folder: &[u8], names: &[&str]) -> Option<Extent> {
     None
 }
 
-fn read(medium: &mut (impl Read + Seek), place: Extent, largest: u64) -> io::Result<Vec<u8>> {
-    let length = u64::from(place.length);
+fn read(media: &mut (impl Read + Seek), extent: Extent, largest: u64) -> io::Result<Vec<u8>> {
+    let length = u64::from(extent.length);
     if length > largest {
-        let message = format!("{length} bytes, at most {largest} are read");
+        let message = format!("{length} bytes, more than the limit of {largest} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
-    medium.seek(SeekFrom::Start(u64::from(place.sector) * SECTOR as u64))?;
+    media.seek(SeekFrom::Start(u64::from(extent.sector) * SECTOR as u64))?;
     let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-    medium.read_exact(&mut bytes)?;
+    media.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -105,8 +104,8 @@ mod tests {
         record
     }
 
-    /// A medium with a supplementary descriptor before its primary one, and a folder of two sectors.
-    fn medium(name: &str, content: &[u8]) -> Vec<u8> {
+    /// A device with a supplementary descriptor before the primary one, and a root folder of two sectors.
+    fn media(name: &str, content: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 22 * SECTOR];
         for (sector, kind) in [(16, 2), (17, 1), (18, 255)] {
             bytes[sector * SECTOR] = kind;
@@ -127,30 +126,30 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_found_by_either_spelling_and_with_its_version() {
+    fn file_is_found_by_either_name() {
         for name in ["OVF_ENV.XML;1", "ovf-env.xml"] {
-            assert_eq!(found(&medium(name, b"<x/>"), 99).unwrap().as_deref(), Some(&b"<x/>"[..]), "{name}");
+            assert_eq!(found(&media(name, b"<x/>"), 99).unwrap().as_deref(), Some(&b"<x/>"[..]), "{name}");
         }
-        assert_eq!(found(&medium("OTHER.XML;1", b"<x/>"), 99).unwrap(), None);
+        assert_eq!(found(&media("OTHER.XML;1", b"<x/>"), 99).unwrap(), None);
     }
 
     #[test]
-    fn what_is_no_such_medium_is_nothing_and_not_an_error() {
+    fn other_devices_have_no_file() {
         assert_eq!(found(b"", 99).unwrap(), None);
         assert_eq!(found(&vec![0; 40 * SECTOR], 99).unwrap(), None);
     }
 
     #[test]
-    fn a_file_that_is_too_large_or_beyond_the_medium_is_an_error() {
-        assert_eq!(found(&medium("ovf-env.xml", b"<x/>"), 3).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
-        let mut bytes = medium("ovf-env.xml", b"<x/>");
+    fn oversized_or_truncated_file_is_an_error() {
+        assert_eq!(found(&media("ovf-env.xml", b"<x/>"), 3).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        let mut bytes = media("ovf-env.xml", b"<x/>");
         bytes.truncate(21 * SECTOR + 2);
         assert_eq!(found(&bytes, 99).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
-    fn any_byte_may_be_wrong_without_a_panic() {
-        let bytes = medium("ovf-env.xml", b"<x/>");
+    fn corrupt_bytes_do_not_panic() {
+        let bytes = media("ovf-env.xml", b"<x/>");
         for at in (16 * SECTOR..bytes.len()).step_by(3) {
             for value in [0, 1, 33, 255] {
                 let mut broken = bytes.clone();

@@ -1,4 +1,4 @@
-//! The provisioning medium: a CD that is there around the first start of a machine.
+//! The provisioning media: a virtual CD that Azure attaches for the first boot.
 
 use std::fs;
 use std::io;
@@ -12,39 +12,39 @@ use crate::sources::error::Error;
 use crate::sources::iso9660;
 use crate::sources::ovf::OvfEnv;
 
-/// Azure's own spelling; a driver for iso9660 without its extensions shows the second.
+/// The file name, and its form without ISO 9660 extensions.
 const NAMES: [&str; 2] = ["ovf-env.xml", "OVF_ENV.XML"];
-/// For a medium that is not ISO 9660, or whose file has its name in an extension alone: the kernel knows more kinds.
+/// File systems to mount if the direct reader finds nothing.
 const FILE_SYSTEMS: [&str; 2] = ["udf", "iso9660"];
-/// Where a device is mounted for the time of a look. Nobody else may enter: the medium may hold a password.
+/// The temporary mount point. Only root may enter, because the media may contain a password.
 const MOUNT_POINT: &str = "/run/kiln/cd";
-/// Custom data is 64 KiB at most; an `ovf-env.xml` with it is far below.
+/// Size limit. Custom data has at most 64 KiB.
 const LARGEST: u64 = 1 << 20;
 
-/// What the provisioning medium says; nothing where there is none.
+/// The content of the provisioning media; none if there are none.
 pub fn ovf_env(endpoints: &Endpoints) -> Result<Option<OvfEnv>, Error> {
     let mut failed = None;
-    for place in &endpoints.cd {
-        match look(place) {
+    for path in &endpoints.cd {
+        match read(path) {
             Ok(Some((path, bytes))) => {
-                let place = path.display().to_string();
-                return OvfEnv::parse(&bytes).map(Some).map_err(|source| Error::Ovf { place, source });
+                let origin = path.display().to_string();
+                return OvfEnv::parse(&bytes).map(Some).map_err(|source| Error::Ovf { origin, source });
             }
             Ok(None) => {}
-            // A drive without a medium, or with somebody else's: the next one may be ours.
+            // Another disc, perhaps. Try the next drive.
             Err(error) => failed = failed.or(Some(error)),
         }
     }
     failed.map_or(Ok(None), Err)
 }
 
-fn look(place: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, Error> {
-    match fs::metadata(place) {
-        Ok(metadata) if metadata.is_dir() => in_folder(place),
-        Ok(metadata) if metadata.file_type().is_block_device() => on_device(place),
+fn read(path: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, Error> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => in_folder(path),
+        Ok(metadata) if metadata.file_type().is_block_device() => on_device(path),
         Ok(_) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::Read { path: place.to_owned(), source }),
+        Err(source) => Err(Error::Read { path: path.to_owned(), source }),
     }
 }
 
@@ -58,7 +58,7 @@ fn in_folder(folder: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, Error> {
         };
         if size > LARGEST {
             let source =
-                io::Error::new(io::ErrorKind::FileTooLarge, format!("{size} bytes, at most {LARGEST} are read"));
+                io::Error::new(io::ErrorKind::FileTooLarge, format!("{size} bytes, more than the limit of {LARGEST} bytes"));
             return Err(Error::Read { path, source });
         }
         return match fs::read(&path) {
@@ -91,7 +91,7 @@ fn on_device(device: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, Error> {
         match mount(device, point, file_system, flags, None) {
             Ok(()) => {
                 let found = in_folder(point);
-                // Lazily: whatever else looks at it right now must not keep it here.
+                // Lazily, because another process may be using it.
                 let _ = unmount(point, UnmountFlags::DETACH);
                 return found;
             }
@@ -110,27 +110,27 @@ mod tests {
     const XML: &str = "<Environment><LinuxProvisioningConfigurationSet><HostName>n</HostName></LinuxProvisioningConfigurationSet></Environment>";
 
     #[test]
-    fn the_first_place_that_has_one_is_read_and_no_place_is_no_medium() {
+    fn first_media_with_the_file_is_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let (empty, full) = (folder.path().join("a"), folder.path().join("b"));
         fs::create_dir(&empty).expect("made");
         fs::create_dir(&full).expect("made");
         let cd = vec![folder.path().join("none"), empty, full.clone()];
         let endpoints = Endpoints { cd, ..Endpoints::default() };
-        assert_eq!(ovf_env(&endpoints).expect("nothing there"), None);
+        assert_eq!(ovf_env(&endpoints).expect("no media"), None);
         fs::write(full.join(NAMES[1]), XML).expect("written");
         let found = ovf_env(&endpoints).expect("read").expect("one");
         assert_eq!(found.host_name.as_deref(), Some("n"));
     }
 
     #[test]
-    fn a_broken_one_and_a_huge_one_are_errors_that_name_the_file() {
+    fn invalid_and_oversized_files_are_errors() {
         let folder = tempfile::tempdir().expect("a folder");
         let endpoints = Endpoints { cd: vec![folder.path().to_owned()], ..Endpoints::default() };
         let file = folder.path().join(NAMES[0]);
         for content in [b"<oops".to_vec(), vec![b' '; usize::try_from(LARGEST).expect("fits") + 1]] {
             fs::write(&file, content).expect("written");
-            let error = ovf_env(&endpoints).expect_err("refused");
+            let error = ovf_env(&endpoints).expect_err("rejected");
             assert!(error.to_string().contains("ovf-env.xml"), "{error}");
         }
     }

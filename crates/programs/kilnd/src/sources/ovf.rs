@@ -1,45 +1,43 @@
-//! `ovf-env.xml`: what Azure tells a machine on its provisioning medium.
+//! `ovf-env.xml` on the provisioning media.
 
 use std::fmt;
 
 use kiln_node_plan::SecretBytes;
 use roxmltree::{Document, Node};
 
-/// What Azure tells a machine on its provisioning medium. The password, where there is one, is not read.
+/// The content of `ovf-env.xml`. The password is not read.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OvfEnv {
-    /// The first user.
+    /// The admin user.
     pub user_name: Option<String>,
     pub host_name: Option<String>,
-    /// Public keys of the first user.
+    /// Public keys of the admin user.
     pub ssh_keys: Vec<String>,
-    /// Custom data as it stands there, base64. It may hold secrets.
+    /// Custom data in base64. It may contain secrets.
     pub custom_data: Option<SecretBytes>,
-    /// Everything else is a placeholder: the machine was started before anybody asked for it.
+    /// The machine is preprovisioned and all other values are placeholders.
     pub preprovisioned: bool,
 }
 
-/// A text that is no `ovf-env.xml`.
+/// Not an `ovf-env.xml`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadOvf {
-    /// It is no text.
-    #[error("it is not UTF-8")]
+    #[error("not UTF-8")]
     Text,
-    /// It is no XML. Its text is not shown: it may hold a password.
-    #[error("it is not XML: {0}")]
+    /// Only the position is shown, because the text may contain a password.
+    #[error("invalid XML at {0}")]
     Xml(String),
-    /// It has no section for Linux.
-    #[error("it has no `{0}`")]
+    #[error("missing element `{0}`")]
     Missing(&'static str),
 }
 
 impl OvfEnv {
-    /// Reads the XML.
+    /// Parses the XML.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadOvf> {
         let text = std::str::from_utf8(bytes).map_err(|_| BadOvf::Text)?;
-        // The default refuses document types, and so entities that grow.
+        // By default the parser rejects DTDs, and so entity expansion.
         let document =
-            Document::parse(text.trim_start_matches('\u{feff}').trim()).map_err(|error| BadOvf::Xml(place(&error)))?;
+            Document::parse(text.trim_start_matches('\u{feff}').trim()).map_err(|error| BadOvf::Xml(position(&error)))?;
         let root = document.root_element();
         let set = below(root, "LinuxProvisioningConfigurationSet")
             .ok_or(BadOvf::Missing("LinuxProvisioningConfigurationSet"))?;
@@ -68,7 +66,7 @@ impl fmt::Debug for OvfEnv {
     }
 }
 
-/// By local names: the namespaces' prefixes differ between versions of Azure.
+/// Finds an element by local name, because namespace prefixes vary.
 fn below<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'input>> {
     node.descendants().find(|node| node.tag_name().name() == name)
 }
@@ -78,10 +76,10 @@ fn value(node: Node<'_, '_>, name: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Where it stops being XML, without the words that stand there.
-fn place(error: &roxmltree::Error) -> String {
-    let place = error.pos();
-    format!("line {}, column {}", place.row, place.col)
+/// The position of a syntax error, without the text.
+fn position(error: &roxmltree::Error) -> String {
+    let position = error.pos();
+    format!("line {}, column {}", position.row, position.col)
 }
 
 #[cfg(test)]
@@ -106,7 +104,7 @@ mod tests {
         <ns1:PublicKey><ns1:Value>ssh-rsa BBBB b</ns1:Value></ns1:PublicKey></ns1:PublicKeys></ns1:SSH>";
 
     #[test]
-    fn user_keys_host_name_and_custom_data_are_read() {
+    fn all_values_are_parsed() {
         let ovf =
             OvfEnv::parse(xml(MACHINE, "<ns1:PreprovisionedVm>false</ns1:PreprovisionedVm>").as_bytes()).expect("read");
         assert_eq!((ovf.user_name.as_deref(), ovf.host_name.as_deref()), (Some("azureuser"), Some("node1")));
@@ -116,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_says_so_in_either_way() {
+    fn preprovisioning_is_detected_in_both_forms() {
         for platform in [
             "<ns1:PreprovisionedVm>True</ns1:PreprovisionedVm>",
             "<ns1:PreprovisionedVMType>Savable</ns1:PreprovisionedVMType>",
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_password_nor_custom_data_is_printed() {
+    fn password_and_custom_data_are_not_printed() {
         let ovf = OvfEnv::parse(xml(MACHINE, "").as_bytes()).expect("read");
         let broken = OvfEnv::parse(xml(MACHINE, "<hunter2>").as_bytes()).expect_err("not closed");
         for text in [format!("{ovf:?}"), format!("{broken:?} {broken}")] {
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_by_entities_is_refused() {
+    fn entity_expansion_is_rejected() {
         let bomb = r#"<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><Environment>&b;</Environment>"#;
         assert!(matches!(OvfEnv::parse(bomb.as_bytes()), Err(BadOvf::Xml(_))));
         assert_eq!(OvfEnv::parse(b"<a/>"), Err(BadOvf::Missing("LinuxProvisioningConfigurationSet")));

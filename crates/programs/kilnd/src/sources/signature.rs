@@ -1,4 +1,4 @@
-//! Whether a document is vouched for by somebody that the image trusts.
+//! Signatures of documents.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,52 +10,39 @@ use ring::signature::{ED25519, UnparsedPublicKey};
 
 use crate::sources::decode::unbase64;
 
-/// What stands before the 32 bytes of a key in the form that `openssl pkey -pubout` writes (RFC 8410).
+/// The prefix of an ed25519 key in the format of `openssl pkey -pubout` (RFC 8410).
 const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-/// The ending of a key's file; what is before it is the key's id.
-const ENDING: &str = "pub";
+/// The extension of key files; the stem is the key id.
+const EXTENSION: &str = "pub";
 
-/// The keys that documents may be signed with.
+/// The public keys of the image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys(BTreeMap<String, [u8; 32]>);
 
-/// A file that holds no key. It stops everything: a key that is left out silently would let unsigned documents in.
+/// An unreadable key. kilnd then accepts no document at all: if it ignored the key, it might accept unsigned documents.
 #[derive(Debug, thiserror::Error)]
 pub enum BadKey {
-    /// It cannot be read.
-    #[error("`{}` cannot be read", path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        source: io::Error,
-    },
-    /// It holds something else.
-    #[error("`{}` holds no ed25519 public key: PEM, or 32 bytes as base64", path.display())]
+    #[error("cannot read `{}`", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("`{}` contains no ed25519 public key; expected PEM, or 32 bytes in base64", path.display())]
     Form { path: PathBuf },
 }
 
-/// A document that nobody trusted vouches for.
+/// A missing or invalid signature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
-    /// It is not signed, and this image asks for it.
-    #[error("the document is not signed, and this node takes only signed ones")]
+    #[error("the document is not signed, but this image requires a signature")]
     Missing,
-    /// It is signed in a way that is not known here.
-    #[error("the document is signed by `{algorithm}`; `ed25519` is known here")]
-    Algorithm {
-        /// What it says.
-        algorithm: String,
-    },
-    /// It is signed with a key that the image does not have.
-    #[error("the document is signed with the key `{key_id}`, which is not in this image")]
+    #[error("unsupported signature algorithm `{algorithm}`; expected `ed25519`")]
+    Algorithm { algorithm: String },
+    #[error("the document is signed with key `{key_id}`, which is not in this image")]
     UnknownKey { key_id: String },
-    /// The signature does not fit.
-    #[error("the signature by the key `{key_id}` does not fit the document")]
+    #[error("the signature with key `{key_id}` does not match the document")]
     Wrong { key_id: String },
 }
 
 impl Keys {
-    /// The keys in a folder, `<key id>.pub`; none where there is no folder.
+    /// Reads the keys in a folder, `<key id>.pub`; none if the folder does not exist.
     pub fn read(folder: &Path) -> Result<Self, BadKey> {
         let unreadable = |path: &Path| {
             let path = path.to_owned();
@@ -69,7 +56,7 @@ impl Keys {
         let mut keys = BTreeMap::new();
         for entry in entries {
             let path = entry.map_err(unreadable(folder))?.path();
-            if path.extension().is_some_and(|ending| ending == ENDING) {
+            if path.extension().is_some_and(|ending| ending == EXTENSION) {
                 let text = fs::read(&path).map_err(unreadable(&path))?;
                 let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 let key = key(&text).ok_or(BadKey::Form { path })?;
@@ -86,14 +73,14 @@ impl Keys {
         self
     }
 
-    /// Whether every document must be signed: there is a key.
-    pub fn are_required(&self) -> bool {
+    /// Whether documents must be signed, which is the case if there is a key.
+    pub fn is_signature_required(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Says which key vouches for a document. Without any key no signature is asked for, and none is believed.
+    /// Verifies a document and returns the id of its key. Without keys signatures are not checked.
     pub fn check(&self, document: &NodeConfig) -> Result<Option<String>, SignatureError> {
-        if !self.are_required() {
+        if !self.is_signature_required() {
             return Ok(None);
         }
         let signature = document.signature.as_ref().ok_or(SignatureError::Missing)?;
@@ -143,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn a_document_signed_with_a_key_of_the_image_is_taken() {
+    fn valid_signature_is_accepted() {
         let keys = Keys::default().with("fleet", public(&pair(1)));
         assert_eq!(keys.check(&signed(&pair(1), "fleet")), Ok(Some("fleet".to_owned())));
     }
 
     #[test]
-    fn a_wrong_key_an_unknown_one_a_changed_document_and_none_are_refused() {
+    fn invalid_signatures_are_rejected() {
         let keys = Keys::default().with("fleet", public(&pair(1)));
         let wrong = Err(SignatureError::Wrong { key_id: "fleet".to_owned() });
         assert_eq!(keys.check(&signed(&pair(2), "fleet")), wrong);
@@ -165,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn without_keys_nothing_is_asked_for() {
+    fn without_keys_signatures_are_not_checked() {
         assert_eq!(Keys::default().check(&NodeConfig::default()), Ok(None));
         assert_eq!(Keys::default().check(&signed(&pair(1), "x")), Ok(None));
     }
 
     #[test]
-    fn keys_are_read_in_both_forms_and_a_broken_one_stops_everything() {
+    fn keys_are_read_in_both_formats_and_a_broken_one_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         assert_eq!(Keys::read(&folder.path().join("none")).expect("none"), Keys::default());
         let pem = BASE64_STANDARD.encode([SPKI.as_slice(), &public(&pair(1))].concat());

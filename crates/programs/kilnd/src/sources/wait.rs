@@ -1,25 +1,24 @@
-//! Time, and the network that is not there yet.
+//! Time, and waiting for the network.
 
 use std::time::Duration;
 
 use crate::os;
 
-/// Time, and the network that is not there yet. The program gives the real one; tests one in which minutes are instants.
+/// Time, and waiting for the network. Tests use a virtual clock.
 pub trait Wait {
-    /// The time since some fixed point, going on while the machine sleeps.
+    /// A monotonic time that includes suspension.
     fn now(&self) -> Duration;
 
-    /// Waits.
+    /// Sleeps.
     fn sleep(&self, time: Duration);
 
-    /// Waits until addresses or routes of the machine change, or the time is over.
+    /// Waits until addresses or routes change, at most this long.
     fn network(&self, at_most: Duration);
 }
 
-/// The machine's own time, or one that runs faster: with a scale of 1000 a service that is down for two minutes costs a test 0.12 s.
+/// The real clock, or a faster one for tests: with a scale of 1000 an outage of two minutes takes 0.12 s.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaled {
-    /// How many times faster.
     pub scale: u32,
 }
 
@@ -33,7 +32,7 @@ impl Wait for Scaled {
     }
 
     fn network(&self, at_most: Duration) {
-        // Where nothing can be listened to, the time is all that is left.
+        // Without rtnetlink, only wait.
         if os::netlink::wait(at_most / self.scale).is_err() {
             self.sleep(at_most);
         }

@@ -1,14 +1,14 @@
-//! The wire server: where a machine says that it has started. Azure gives up on one that does not.
+//! The wire server, to which a machine reports that it has started. Without the report Azure considers provisioning failed.
 
 use crate::sources::endpoints::Endpoints;
 use crate::sources::error::Error;
-use crate::sources::http::{Ask, Http};
+use crate::sources::http::{Http, HttpRequest};
 use crate::sources::retry::Rules;
 use crate::sources::wait::Wait;
 
-/// Says that the machine has started.
-pub fn report_ready(endpoints: &Endpoints, rules: Rules, wait: &dyn Wait, chance: u64) -> Result<(), Error> {
-    let ask = Ask {
+/// Reports that the machine has started.
+pub fn report_ready(endpoints: &Endpoints, rules: Rules, wait: &dyn Wait, seed: u64) -> Result<(), Error> {
+    let request = HttpRequest {
         url: format!("{}/provisioning/health", endpoints.wire_server.trim_end_matches('/')),
         headers: &[
             ("Content-Type", "application/json"),
@@ -16,5 +16,5 @@ pub fn report_ready(endpoints: &Endpoints, rules: Rules, wait: &dyn Wait, chance
         ],
         body: Some(br#"{"state":"Ready"}"#),
     };
-    Http::new(chance).ask(&ask, rules, wait).map(drop)
+    Http::new(seed).request(&request, rules, wait).map(drop)
 }

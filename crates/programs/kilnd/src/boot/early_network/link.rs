@@ -67,7 +67,7 @@ impl Drop for TemporaryRoute {
 }
 
 fn is_ours(address: &crate::os::Address, index: u32) -> bool {
-    address.index == index && address.is_passing(VALID)
+    address.index == index && address.is_temporary(VALID)
 }
 
 /// Whether the network manager has configured an address on one of these interfaces. kilnd leaves the network alone then.

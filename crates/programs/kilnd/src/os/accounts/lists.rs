@@ -1,15 +1,15 @@
-//! The four lists of accounts as text. Lines that are not ours stay as they are, to the byte.
+//! The account files as text. Lines of other accounts stay unchanged, byte for byte.
 
 use kiln_node_plan::Owner;
 
-/// The first number that people's accounts have; below are those of services.
+/// The first uid of login accounts; lower ones are for services.
 const FIRST: u32 = 1000;
-/// The last one: `UID_MAX` of `login.defs` everywhere.
+/// The last uid: the usual `UID_MAX` of `login.defs`.
 const LAST: u32 = 60_000;
-/// No password fits it, and the account is not locked: sshd lets keys in even where it does not ask PAM, which it would not with `!`.
+/// No password matches, but the account is not locked. With `!` an sshd without PAM would reject keys too.
 const NO_PASSWORD: &str = "*";
 
-/// `passwd`, `group`, `shadow` and `gshadow`. A machine may do without the last two.
+/// `passwd`, `group`, `shadow` and `gshadow`. The last two are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lists {
     pub(super) passwd: Vec<String>,
@@ -40,7 +40,7 @@ impl Lists {
         Some(Person { uid: uid.parse().ok()?, gid: gid.parse().ok()?, home: home.to_owned(), shell: shell.to_owned() })
     }
 
-    /// The groups that list a name, sorted.
+    /// The groups of a user, sorted.
     pub(super) fn groups_of(&self, name: &str) -> Vec<String> {
         let lists =
             |line: &&String| line.split(':').nth(3).is_some_and(|members| members.split(',').any(|one| one == name));
@@ -53,22 +53,22 @@ impl Lists {
         find(&self.group, name).is_some()
     }
 
-    /// Whether an account may not be used any more.
+    /// Whether an account is disabled.
     pub(super) fn is_retired(&self, name: &str) -> bool {
         let Some(line) = self.shadow.as_deref().and_then(|shadow| find(shadow, name)) else { return false };
         line.split(':').nth(7) == Some("1")
     }
 
-    /// Makes an account with a group of its own. None when there is no number left.
+    /// Creates an account with its own group. None if no uid is left.
     pub(super) fn add(&mut self, name: &str, shell: &str) -> Option<Person> {
         let taken = |id: u32| {
             let id = id.to_string();
             self.passwd.iter().chain(&self.group).any(|line| line.split(':').nth(2) == Some(&id))
         };
-        // A group of that name is its own, as the image meant it.
+        // An existing group with the same name is used, as the image intends.
         let own = find(&self.group, name).and_then(|line| line.split(':').nth(2)?.parse::<u32>().ok());
         let is_uid = |id: u32| self.passwd.iter().any(|line| line.split(':').nth(2) == Some(&id.to_string()));
-        // The group may be all that an attempt which was cut off has left: the same number again, or the home would be another's.
+        // The group may be left from an interrupted attempt: use the same number, or the home folder would have the wrong owner.
         let same = own.filter(|id| (FIRST..=LAST).contains(id) && !is_uid(*id));
         let uid = same.or_else(|| (FIRST..=LAST).find(|id| !taken(*id)))?;
         let gid = own.unwrap_or(uid);
@@ -92,7 +92,7 @@ impl Lists {
         set(&mut self.passwd, name, 6, shell);
     }
 
-    /// Lists a name in just these groups.
+    /// Makes a user a member of exactly these groups.
     pub(super) fn set_groups(&mut self, name: &str, groups: &[String]) {
         for lines in [Some(&mut self.group), self.gshadow.as_mut()].into_iter().flatten() {
             for line in lines {
@@ -114,7 +114,7 @@ impl Lists {
         }
     }
 
-    /// Lets an account be used no more, or again: the day it ended is the first of 1970.
+    /// Disables an account, by an expiry date in 1970, or enables it again.
     pub(super) fn set_retired(&mut self, name: &str, retired: bool) {
         if self.is_retired(name) == retired {
             return;
@@ -142,7 +142,7 @@ fn set(lines: &mut [String], name: &str, field: usize, value: &str) {
     }
 }
 
-/// Adds a line. What stands behind a line with `+` is another name service's.
+/// Inserts a line before the first `+` line, which belongs to NIS.
 fn insert(lines: &mut Vec<String>, line: String) {
     let at = lines.iter().position(|line| line.starts_with('+')).unwrap_or(lines.len());
     lines.insert(at, line);
@@ -166,23 +166,23 @@ mod tests {
     }
 
     #[test]
-    fn a_new_account_gets_a_number_that_neither_a_user_nor_a_group_has() {
+    fn new_account_gets_an_unused_number() {
         let mut all = lists();
         let bob = all.add("bob", "/bin/bash").expect("a number");
         assert_eq!((bob.uid, bob.gid), (1002, 1002));
         assert_eq!(all.passwd[2], "bob:x:1002:1002::/home/bob:/bin/bash");
-        assert_eq!(all.passwd[3], "+::::::", "the line of another name service stays last");
+        assert_eq!(all.passwd[3], "+::::::", "the NIS line stays last");
         assert_eq!(all.shadow.expect("shadow")[2], "bob:*::0:99999:7:::");
         let legacy = lists().add("legacy", "/bin/sh").expect("a number");
-        assert_eq!((legacy.uid, legacy.gid), (1001, 1001), "a group of that name is its own");
+        assert_eq!((legacy.uid, legacy.gid), (1001, 1001), "the existing group is used");
         let mut all = lists();
         all.passwd.push("other:x:1001:1001::/home/other:/bin/sh".to_owned());
         let legacy = all.add("legacy", "/bin/sh").expect("a number");
-        assert_eq!((legacy.uid, legacy.gid), (1002, 1001), "the number is another's");
+        assert_eq!((legacy.uid, legacy.gid), (1002, 1001), "the number is taken");
     }
 
     #[test]
-    fn groups_are_just_those_and_nobody_else_is_touched() {
+    fn groups_are_set_without_changing_other_members() {
         let mut all = lists();
         all.set_groups("ann", &["docker".to_owned()]);
         assert_eq!(all.groups_of("ann"), ["docker"]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_retires_and_comes_back_with_its_password_as_it_was() {
+    fn disabling_and_enabling_keeps_the_password() {
         let mut all = lists();
         all.set_retired("ann", true);
         assert!(all.is_retired("ann"));

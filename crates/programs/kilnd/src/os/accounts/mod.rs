@@ -1,4 +1,4 @@
-//! Accounts of people: the lists, a home, keys, and leave to do everything. Files only; no program is run.
+//! Login accounts: account files, home folder, SSH keys and sudo. Only files are written; no program is executed.
 
 mod lists;
 
@@ -16,12 +16,12 @@ const PASSWD: &str = "/etc/passwd";
 const GROUP: &str = "/etc/group";
 const SHADOW: &str = "/etc/shadow";
 const GSHADOW: &str = "/etc/gshadow";
-/// What every program that changes the lists locks.
+/// The lock of all programs that change account files.
 const LOCK: &str = "/etc/.pwd.lock";
 const SKELETON: &str = "/etc/skel";
 
 impl Root {
-    /// An account as it is; none when there is none, or one that [retired](Self::retire).
+    /// The current state of an account; none if it does not exist or is [retired](Self::retire).
     pub fn account(&self, name: &str) -> Result<Option<Account>, Error> {
         let lists = self.lists()?;
         let Some(person) = lists.person(name).filter(|_| !lists.is_retired(name)) else { return Ok(None) };
@@ -34,7 +34,7 @@ impl Root {
         Ok(Some(Account { name: name.to_owned(), ssh_keys, groups, shell: person.shell, sudo }))
     }
 
-    /// Makes an account, or makes it be like this. A password that it has stays.
+    /// Creates or changes an account. An existing password stays.
     pub fn set_account(&self, account: &Account, durability: Durability) -> Result<(), Error> {
         let _lock = self.lock_lists()?;
         let (before, name) = (self.lists()?, account.name.as_str());
@@ -46,9 +46,9 @@ impl Root {
         let person = if let Some(person) = lists.person(name) {
             person
         } else {
-            let wrong = || Error::Path { path: PASSWD.to_owned(), why: "no number for an account is left" };
+            let wrong = || Error::Path { path: PASSWD.to_owned(), why: "no uid is left" };
             let person = lists.add(name, &shell).ok_or_else(wrong)?;
-            // Before the lists know of it: an account that is listed has its home, wherever we are cut off.
+            // Before the account files: an account always has its home folder, even if kilnd is interrupted.
             self.make_home(&person, durability)?;
             person
         };
@@ -65,7 +65,7 @@ impl Root {
         }
     }
 
-    /// Lets an account be used no more: it has ended, its keys and its leave to do everything go. Its files stay.
+    /// Disables an account and deletes its SSH keys and sudo rule. Its files stay.
     pub fn retire(&self, name: &str, durability: Durability) -> Result<(), Error> {
         let _lock = self.lock_lists()?;
         self.remove(&sudoers_file(name), durability)?;
@@ -77,7 +77,7 @@ impl Root {
         self.write_lists(&before, &lists, durability)
     }
 
-    /// Writes those files that are not there just so.
+    /// Writes the files that differ.
     pub fn write_differing(&self, files: &[DesiredFile], durability: Durability) -> Result<(), Error> {
         let differing = self.differing(files)?;
         if differing.is_empty() { Ok(()) } else { self.write_all(&differing, durability) }
@@ -87,7 +87,7 @@ impl Root {
         let read = |path| -> Result<Option<Vec<String>>, Error> {
             let bytes = self.read_if_exists(path)?;
             let lines = |bytes: Vec<u8>| String::from_utf8(bytes).map(|text| text.lines().map(str::to_owned).collect());
-            let wrong = |_| Error::Path { path: path.to_owned(), why: "it is not UTF-8" };
+            let wrong = |_| Error::Path { path: path.to_owned(), why: "not UTF-8" };
             bytes.map(|bytes| lines(bytes).map_err(wrong)).transpose()
         };
         Ok(Lists {
@@ -98,7 +98,7 @@ impl Root {
         })
     }
 
-    /// The shell that is asked for; without one the one that it has, else the usual one of the machine.
+    /// The requested shell, else the current one, else the default of the machine.
     fn shell_of(&self, account: &Account, lists: &Lists) -> Result<String, Error> {
         if !account.shell.is_empty() {
             return Ok(account.shell.clone());
@@ -106,11 +106,11 @@ impl Root {
         if let Some(person) = lists.person(&account.name) {
             return Ok(person.shell);
         }
-        let usual = if self.kind("/bin/bash")?.is_some() { "/bin/bash" } else { "/bin/sh" };
-        Ok(usual.to_owned())
+        let default = if self.kind("/bin/bash")?.is_some() { "/bin/bash" } else { "/bin/sh" };
+        Ok(default.to_owned())
     }
 
-    /// Groups first, so that nobody sees an account whose group is not there.
+    /// Writes groups first, so that an account never has a missing group.
     fn write_lists(&self, before: &Lists, after: &Lists, durability: Durability) -> Result<(), Error> {
         let changed = |path, before: &Vec<String>, after: &Vec<String>| {
             (before != after).then(|| (path, after.iter().flat_map(|line| [line, "\n"]).collect::<String>()))
@@ -142,8 +142,8 @@ impl Root {
         let mut copies = Vec::new();
         for name in self.names(SKELETON)? {
             let from = format!("{SKELETON}/{name}");
-            let there = self.kind(&format!("{}/{name}", person.home))?.is_some();
-            if self.kind(&from)? == Some(FileKind::File) && !there {
+            let exists = self.kind(&format!("{}/{name}", person.home))?.is_some();
+            if self.kind(&from)? == Some(FileKind::File) && !exists {
                 let copy = DesiredFile::plain(format!("{}/{name}", person.home), self.read(&from)?);
                 copies.push(copy.owned_by(person.owner()));
             }
@@ -161,7 +161,7 @@ impl Root {
         self.write_differing(&[DesiredFile::new(path, text, 0o600).owned_by(person.owner())], durability)
     }
 
-    /// The lock of every program that changes the lists: of the whole file, by process, as the C library takes it.
+    /// Takes the lock as the C library does: a POSIX lock on the whole file.
     fn lock_lists(&self) -> Result<File, Error> {
         let (folder, name) = split(LOCK)?;
         let parent = self.folder(folder, &mut Vec::new())?;

@@ -1,56 +1,54 @@
-//! Jobs: starting, stopping, and what became of it. The result of a job alone does not say whether a unit runs.
+//! Jobs: starting and stopping units. The result of a job does not tell whether the unit runs, so its state is read too.
 
 use std::io;
 use std::time::Duration;
 
 use zbus::OwnedObjectPath;
 
-use super::{Systemd, UNIT, UnitState, gone};
+use super::{Systemd, UNIT, UnitState, is_closed};
 use crate::os::{Error, clock};
 
-/// What became of a unit that was to start, restart or reload.
+/// The result of starting, restarting or reloading a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobOutcome {
-    /// It runs, or has run to its end.
+    /// The unit runs, or is a oneshot unit that has finished.
     Started,
-    /// A condition of it does not hold: it does not run. A restart has stopped it before it found that out.
+    /// A condition was not met and the unit does not run. A restart has stopped it.
     Skipped,
-    /// It does not run.
     Failed {
-        /// Why: the job's result, or the service's.
+        /// The result of the job or of the service.
         result: String,
     },
 }
 
 impl JobOutcome {
-    /// Whether it runs, or has run to its end.
+    /// Whether the unit was started.
     pub fn is_started(&self) -> bool {
         *self == Self::Started
     }
 }
 
 impl Systemd {
-    /// Starts a unit and waits. From a unit of the boot itself this may wait for ever, since the other may be ordered after it: there
-    /// [`Self::start_no_wait`] is the one to use.
+    /// Starts a unit and waits. During a boot this can deadlock, since the unit may be ordered after kilnd; use [`Self::start_no_wait`] there.
     pub fn start(&mut self, unit: &str) -> Result<JobOutcome, Error> {
-        self.forgive(unit)?;
+        self.reset_failed(unit)?;
         self.job("StartUnit", unit)
     }
 
     /// Restarts a unit and waits.
     pub fn restart(&mut self, unit: &str) -> Result<JobOutcome, Error> {
-        self.forgive(unit)?;
+        self.reset_failed(unit)?;
         self.job("RestartUnit", unit)
     }
 
-    /// Lets a unit read its configuration again, or restarts one that cannot, if it runs; waits.
+    /// Reloads a unit if it runs, or restarts it if it cannot reload, and waits.
     pub fn reload(&mut self, unit: &str) -> Result<JobOutcome, Error> {
         self.job("ReloadOrTryRestartUnit", unit)
     }
 
     /// Restarts a unit if it runs, and waits.
     pub fn restart_if_running(&mut self, unit: &str) -> Result<JobOutcome, Error> {
-        self.forgive(unit)?;
+        self.reset_failed(unit)?;
         self.job("TryRestartUnit", unit)
     }
 
@@ -60,33 +58,33 @@ impl Systemd {
         self.unit(unit)
     }
 
-    /// Asks for a start and does not wait.
+    /// Queues a start job without waiting.
     pub fn start_no_wait(&mut self, unit: &str) -> Result<(), Error> {
-        self.forgive(unit)?;
-        self.ask("StartUnit", unit, &(unit, "replace")).map(drop)
+        self.reset_failed(unit)?;
+        self.call_manager("StartUnit", unit, &(unit, "replace")).map(drop)
     }
 
-    /// Whether a job for it waits for its turn, or is under way.
-    pub fn is_due(&mut self, unit: &str) -> Result<bool, Error> {
+    /// Whether the unit has a queued or running job.
+    pub fn has_job(&mut self, unit: &str) -> Result<bool, Error> {
         Ok(self.unit_property_pair(unit)?.0 != 0)
     }
 
-    /// Whether it runs, or is about to.
+    /// Whether the unit runs or is starting.
     pub fn is_up(&mut self, unit: &str) -> Result<bool, Error> {
         let state: String = self.unit_property(unit, UNIT, "ActiveState")?;
         Ok(matches!(state.as_str(), "active" | "activating" | "reloading" | "refreshing"))
     }
 
-    /// Asks for a restart and does not wait.
+    /// Queues a restart job without waiting.
     pub fn restart_no_wait(&mut self, unit: &str) -> Result<(), Error> {
-        self.forgive(unit)?;
-        self.ask("RestartUnit", unit, &(unit, "replace")).map(drop)
+        self.reset_failed(unit)?;
+        self.call_manager("RestartUnit", unit, &(unit, "replace")).map(drop)
     }
 
-    /// Forgets failures and starts so far: five starts within ten seconds are otherwise the last, and ours count among them.
-    pub fn forgive(&mut self, unit: &str) -> Result<(), Error> {
-        match self.ask("ResetFailedUnit", unit, &(unit,)) {
-            // What is not loaded has nothing to be forgiven.
+    /// Resets failures and the start counter: systemd refuses more than five starts within ten seconds, and kilnd's count too.
+    pub fn reset_failed(&mut self, unit: &str) -> Result<(), Error> {
+        match self.call_manager("ResetFailedUnit", unit, &(unit,)) {
+            // A unit that is not loaded has no counter.
             Err(error) if !error.is_no_such_unit() => Err(error),
             _ => Ok(()),
         }
@@ -97,32 +95,32 @@ impl Systemd {
         Ok(outcome(&result, &self.unit(unit)?))
     }
 
-    /// Runs a job and says how it ended; `done` when it ended while nobody listened.
+    /// Runs a job and returns its result; `done` if it ended while the connection was lost.
     fn run_job(&mut self, member: &str, unit: &str) -> Result<String, Error> {
-        let deadline = clock::boot_time() + self.patience;
-        // Before the job, or its end may be missed.
-        self.ask("Subscribe", unit, &())?;
+        let deadline = clock::boot_time() + self.timeout;
+        // Before the job, so that its end is not missed.
+        self.call_manager("Subscribe", unit, &())?;
         let job: OwnedObjectPath = self.manager(member, unit, &(unit, "replace"))?;
-        let ended = self.end_of(&job, unit, deadline);
+        let ended = self.wait_for(&job, unit, deadline);
         if let Some(link) = &self.link {
-            link.patience(self.patience).map_err(|source| self.unreachable(source))?;
+            link.set_timeout(self.timeout).map_err(|source| self.unreachable(source))?;
         }
         ended?.ok_or_else(|| Error::JobTimeout {
             member: member.to_owned(),
             unit: unit.to_owned(),
-            seconds: self.patience.as_secs(),
+            seconds: self.timeout.as_secs(),
         })
     }
 
-    /// How a job ended; none when it did not in time.
-    fn end_of(&mut self, job: &OwnedObjectPath, unit: &str, deadline: Duration) -> Result<Option<String>, Error> {
+    /// Waits for the result of a job; none after the timeout.
+    fn wait_for(&mut self, job: &OwnedObjectPath, unit: &str, deadline: Duration) -> Result<Option<String>, Error> {
         loop {
             let left = deadline.saturating_sub(clock::boot_time());
             if left.is_zero() {
                 return Ok(None);
             }
             let link = self.link()?;
-            let signal = link.patience(left).and_then(|()| link.signal());
+            let signal = link.set_timeout(left).and_then(|()| link.signal());
             match signal {
                 Ok(message) if message.member == "JobRemoved" => {
                     let body: (u32, OwnedObjectPath, String, String) =
@@ -135,9 +133,9 @@ impl Systemd {
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                     return Ok(None);
                 }
-                Err(error) if gone(&error) => {
+                Err(error) if is_closed(&error) => {
                     self.link = None;
-                    if !self.is_under_way(job, unit)? {
+                    if !self.is_running(job, unit)? {
                         return Ok(Some("done".to_owned()));
                     }
                 }
@@ -146,16 +144,16 @@ impl Systemd {
         }
     }
 
-    /// Whether a job is still to end, asked anew after the connection was lost. PID 1 keeps its jobs across `daemon-reexec`.
-    fn is_under_way(&mut self, job: &OwnedObjectPath, unit: &str) -> Result<bool, Error> {
-        self.ask("Subscribe", unit, &())?;
+    /// Whether a job still exists, after the connection was lost. systemd keeps jobs across `daemon-reexec`.
+    fn is_running(&mut self, job: &OwnedObjectPath, unit: &str) -> Result<bool, Error> {
+        self.call_manager("Subscribe", unit, &())?;
         let (_, now): (u32, OwnedObjectPath) = self.unit_property_pair(unit)?;
         Ok(now == *job)
     }
 
     fn unit_property_pair(&mut self, unit: &str) -> Result<(u32, OwnedObjectPath), Error> {
         let value: zbus::OwnedVariant = self.unit_property(unit, UNIT, "Job")?;
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "`Job` is of another type");
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "`Job` has an unexpected type");
         <(u32, OwnedObjectPath)>::try_from(value).map_err(|_| self.unreachable(wrong()))
     }
 }
@@ -165,7 +163,7 @@ fn outcome(result: &str, unit: &UnitState) -> JobOutcome {
     match (result, unit.active.as_str()) {
         ("skipped", _) => JobOutcome::Skipped,
         ("done", "failed") => failed(&unit.result),
-        // It ended at once and is tried again: a service that cannot stay.
+        // The service exited at once and waits for its restart.
         ("done", _) if unit.sub == "auto-restart" => failed(&unit.result),
         ("done", "inactive") if !unit.conditions => JobOutcome::Skipped,
         ("done", _) => JobOutcome::Started,
@@ -190,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_done_has_not_always_started_a_unit() {
+    fn finished_job_does_not_imply_a_started_unit() {
         assert_eq!(outcome("done", &unit("active", "running", true, "success")), JobOutcome::Started);
         assert_eq!(outcome("done", &unit("inactive", "dead", true, "success")), JobOutcome::Started, "a oneshot");
         assert_eq!(outcome("done", &unit("inactive", "dead", false, "success")), JobOutcome::Skipped);

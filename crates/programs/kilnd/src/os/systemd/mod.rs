@@ -1,4 +1,4 @@
-//! PID 1, on its private socket: there before any bus, and for root alone.
+//! A client for systemd on its private socket, which exists before D-Bus and only accepts root.
 
 mod job;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use wire::{Answer, Link, Message};
 
 pub use job::JobOutcome;
 
-/// Where PID 1 listens.
+/// The private socket.
 pub const SOCKET: &str = "/run/systemd/private";
 
 const ROOT: &str = "/org/freedesktop/systemd1";
@@ -27,7 +27,7 @@ const UNIT: &str = "org.freedesktop.systemd1.Unit";
 const SERVICE: &str = "org.freedesktop.systemd1.Service";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
-/// What PID 1 knows of a unit.
+/// The state of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitState {
     /// `loaded`, `not-found`, `masked`, …
@@ -36,50 +36,50 @@ pub struct UnitState {
     pub active: String,
     /// `running`, `auto-restart`, `dead`, …
     pub sub: String,
-    /// Whether its conditions held when it was last to start. True before that.
+    /// Whether its conditions were met at the last start; true before the first one.
     pub conditions: bool,
-    /// How its last run ended, for a service: `success`, `exit-code`, `start-limit-hit`, …
+    /// The result of the last run of a service: `success`, `exit-code`, `start-limit-hit`, …
     pub result: String,
-    /// Whether its files changed since they were read.
+    /// Whether its files changed since systemd read them.
     pub stale: bool,
 }
 
 impl UnitState {
-    /// Whether it runs, or has run and stays.
+    /// Whether the unit is active.
     pub fn is_active(&self) -> bool {
         matches!(self.active.as_str(), "active" | "reloading" | "refreshing")
     }
 }
 
-/// A client of PID 1. Connects when it must, and again when the other side has gone: `daemon-reexec` closes every connection.
+/// A client. It connects on first use, and again if systemd closed the connection, as `daemon-reexec` does.
 #[derive(Debug)]
 pub struct Systemd {
     socket: PathBuf,
-    patience: Duration,
+    timeout: Duration,
     link: Option<Link>,
 }
 
 impl Systemd {
-    /// A client that waits at most so long for any answer, and for any job to end.
-    pub fn new(socket: impl AsRef<Path>, patience: Duration) -> Self {
-        Self { socket: socket.as_ref().to_owned(), patience, link: None }
+    /// A client with a timeout for responses and jobs.
+    pub fn new(socket: impl AsRef<Path>, timeout: Duration) -> Self {
+        Self { socket: socket.as_ref().to_owned(), timeout, link: None }
     }
 
-    /// What it knows of a unit. One that there is not is `not-found`.
+    /// The state of a unit. A missing unit has the load state `not-found`.
     pub fn unit(&mut self, unit: &str) -> Result<UnitState, Error> {
         let path: OwnedObjectPath = self.manager("LoadUnit", unit, &(unit,))?;
         let load = self.property(&path, UNIT, "LoadState", unit)?;
         let active = self.property(&path, UNIT, "ActiveState", unit)?;
         let sub = self.property(&path, UNIT, "SubState", unit)?;
-        let tried: u64 = self.property(&path, UNIT, "ConditionTimestampMonotonic", unit)?;
-        let conditions = tried == 0 || self.property(&path, UNIT, "ConditionResult", unit)?;
+        let checked: u64 = self.property(&path, UNIT, "ConditionTimestampMonotonic", unit)?;
+        let conditions = checked == 0 || self.property(&path, UNIT, "ConditionResult", unit)?;
         let stale = self.property(&path, UNIT, "NeedDaemonReload", unit)?;
         let is_service = Path::new(unit).extension().is_some_and(|kind| kind == "service");
         let result = if is_service { self.property(&path, SERVICE, "Result", unit)? } else { String::new() };
         Ok(UnitState { load, active, sub, conditions, result, stale })
     }
 
-    /// One property of a unit, of an interface such as `org.freedesktop.systemd1.Service`.
+    /// A property of a unit, of an interface such as `org.freedesktop.systemd1.Service`.
     pub fn unit_property<T: TryFrom<OwnedVariant>>(
         &mut self,
         unit: &str,
@@ -97,24 +97,24 @@ impl Systemd {
         Ok(rows.into_iter().map(|row| (row.0, row.3)).collect())
     }
 
-    /// Reads all unit files again. Never at first boot: it runs every generator.
+    /// Reloads all unit files. Never used during a first boot, because it runs all generators.
     pub fn daemon_reload(&mut self) -> Result<(), Error> {
-        self.ask("Reload", "", &()).map(drop)
+        self.call_manager("Reload", "", &()).map(drop)
     }
 
-    /// Whether a unit starts by itself: `enabled`, `disabled`, `static`, `masked`, …
+    /// The enablement state of a unit: `enabled`, `disabled`, `static`, `masked`, …
     pub fn enabled(&mut self, unit: &str) -> Result<String, Error> {
         self.manager("GetUnitFileState", unit, &(unit,))
     }
 
-    /// Lets units start by themselves. Takes effect with the next [reload](Self::daemon_reload).
+    /// Enables units. Takes effect at the next [reload](Self::daemon_reload).
     pub fn enable(&mut self, units: &[&str]) -> Result<(), Error> {
-        self.ask("EnableUnitFiles", &units.join(" "), &(units, false, true)).map(drop)
+        self.call_manager("EnableUnitFiles", &units.join(" "), &(units, false, true)).map(drop)
     }
 
-    /// Lets units start by themselves no more.
+    /// Disables units.
     pub fn disable(&mut self, units: &[&str]) -> Result<(), Error> {
-        self.ask("DisableUnitFiles", &units.join(" "), &(units, false)).map(drop)
+        self.call_manager("DisableUnitFiles", &units.join(" "), &(units, false)).map(drop)
     }
 
     fn property<T: TryFrom<OwnedVariant>>(
@@ -126,7 +126,7 @@ impl Systemd {
     ) -> Result<T, Error> {
         let message = self.call(path.as_str(), PROPERTIES, "Get", unit, &(interface, property))?;
         let value: OwnedVariant = message.get().map_err(|source| self.unreachable(source))?;
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("`{property}` is of another type"));
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("`{property}` has an unexpected type"));
         T::try_from(value).map_err(|_| self.unreachable(wrong()))
     }
 
@@ -136,15 +136,15 @@ impl Systemd {
         unit: &str,
         body: &B,
     ) -> Result<T, Error> {
-        let message = self.ask(member, unit, body)?;
+        let message = self.call_manager(member, unit, body)?;
         message.get().map_err(|source| self.unreachable(source))
     }
 
-    fn ask<B: Serialize + DynamicType>(&mut self, member: &str, unit: &str, body: &B) -> Result<Message, Error> {
+    fn call_manager<B: Serialize + DynamicType>(&mut self, member: &str, unit: &str, body: &B) -> Result<Message, Error> {
         self.call(ROOT, MANAGER, member, unit, body)
     }
 
-    /// Calls a method, over a new connection when the old one has gone. Each of our methods may be called twice.
+    /// Calls a method, again over a new connection if the old one was closed. All methods that kilnd uses can be repeated safely.
     fn call<B: Serialize + DynamicType>(
         &mut self,
         path: &str,
@@ -154,20 +154,20 @@ impl Systemd {
         body: &B,
     ) -> Result<Message, Error> {
         let fresh = self.link.is_none();
-        let answer = match self.link()?.call(path, interface, member, body) {
-            Err(error) if gone(&error) && !fresh => {
+        let response = match self.link()?.call(path, interface, member, body) {
+            Err(error) if is_closed(&error) && !fresh => {
                 self.link = None;
                 self.link()?.call(path, interface, member, body)
             }
-            answer => answer,
+            response => response,
         };
-        match answer {
+        match response {
             Ok(Answer::Body(message)) => Ok(message),
             Ok(Answer::Refused { name, message }) => {
                 Err(Error::SystemdRefused { member: member.to_owned(), unit: unit.to_owned(), name, message })
             }
             Err(source) => {
-                // Half an answer may be under way: the connection is of no use any more.
+                // The stream may contain half a response.
                 self.link = None;
                 Err(self.unreachable(source))
             }
@@ -177,7 +177,7 @@ impl Systemd {
     fn link(&mut self) -> Result<&mut Link, Error> {
         let link = match self.link.take() {
             Some(link) => link,
-            None => Link::open(&self.socket, self.patience).map_err(|source| self.unreachable(source))?,
+            None => Link::open(&self.socket, self.timeout).map_err(|source| self.unreachable(source))?,
         };
         Ok(self.link.insert(link))
     }
@@ -187,8 +187,8 @@ impl Systemd {
     }
 }
 
-/// Whether the other side has closed the connection.
-fn gone(error: &io::Error) -> bool {
+/// Whether systemd closed the connection.
+fn is_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset)
 }

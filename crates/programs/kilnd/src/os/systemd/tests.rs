@@ -1,4 +1,4 @@
-//! The client against a stand-in for PID 1 that speaks as systemd does.
+//! Tests of the client against a fake systemd.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,7 +10,7 @@ use zbus::wire::serialized::Data;
 use zbus::wire::to_bytes;
 use zbus::{ObjectPath, Variant};
 
-/// A call as it arrives: its serial and the names and texts in it.
+/// A received call.
 pub(crate) struct Call {
     pub(crate) serial: u32,
     pub(crate) member: String,
@@ -23,13 +23,13 @@ impl Call {
     }
 }
 
-/// Takes the greeting of a client.
+/// Authenticates a client.
 pub(crate) fn greet(stream: &mut UnixStream) {
     let mut hello = [0_u8; 30];
     let hello = &mut hello[..b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n".len()];
     stream.read_exact(hello).expect("a greeting");
     assert_eq!(hello, b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n");
-    stream.write_all(b"DATA\r\nOK 0123456789abcdef\r\n").expect("leave");
+    stream.write_all(b"DATA\r\nOK 0123456789abcdef\r\n").expect("accepted");
 }
 
 pub(crate) fn receive(stream: &mut UnixStream) -> Option<Call> {
@@ -43,7 +43,7 @@ pub(crate) fn receive(stream: &mut UnixStream) -> Option<Call> {
     Some(Call { serial: u32::try_from(serial).expect("a serial"), member: message.member, body: message.body })
 }
 
-/// Answers a call, as systemd does: with a sender that is no unique name.
+/// Responds to a call like systemd, with a sender that is not a unique name.
 pub(crate) fn answer<B: Serialize + DynamicType>(stream: &mut UnixStream, to: u32, body: &B) {
     send(stream, ANSWER, &[(5, to.into())], body);
 }
@@ -68,7 +68,7 @@ fn send<B: Serialize + DynamicType>(stream: &mut UnixStream, kind: u8, fields: &
     stream.write_all(&message).expect("sent");
 }
 
-/// What the stand-in does after a call.
+/// What the fake does after a call.
 enum Then {
     Stay,
     HangUp,
@@ -76,7 +76,7 @@ enum Then {
 
 type Talk = Box<dyn FnMut(&mut UnixStream, &Call, u32) -> Then + Send>;
 
-/// A PID 1 of one unit. `talk` answers what is no plain question about it; the last argument counts connections.
+/// A fake systemd with one unit. `talk` handles all calls except reading properties; its last argument is the number of the connection.
 struct Pid1 {
     folder: tempfile::TempDir,
     calls: Arc<Mutex<Vec<String>>>,
@@ -95,7 +95,7 @@ impl Pid1 {
         let listener = UnixListener::bind(folder.path().join("private")).expect("a socket");
         let calls = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&calls);
-        // Ends with the test's process: a listener without connections costs nothing.
+        // Ends with the process.
         std::thread::spawn(move || {
             for (count, stream) in (1..).zip(listener.incoming()) {
                 let mut stream = stream.expect("a connection");
@@ -142,7 +142,7 @@ fn know(known: &Known, stream: &mut UnixStream, call: &Call) -> bool {
                 "ConditionResult" => known.conditions.into(),
                 "ConditionTimestampMonotonic" => 7_u64.into(),
                 "NeedDaemonReload" => false.into(),
-                // As systemd says it: nobody's job is the root.
+                // systemd returns `/` if there is no job.
                 "Job" if known.job == 0 => (0_u32, ObjectPath::try_from("/").expect("a path")).into(),
                 "Job" => (known.job, job_path(known.job)).into(),
                 other => panic!("{other}"),
@@ -161,12 +161,12 @@ fn removed(stream: &mut UnixStream, number: u32, result: &str) {
 const RUNS: Known = Known { active: "active", conditions: true, job: 7 };
 
 #[test]
-fn a_start_waits_for_its_own_job_and_reads_what_became_of_the_unit() {
+fn start_waits_for_its_job_and_reads_the_unit_state() {
     let talk: Talk = Box::new(|stream, call, _| {
         assert_eq!(call.member, "StartUnit");
         let (unit, mode): (String, String) = call.get();
         assert_eq!((unit.as_str(), mode.as_str()), ("kubelet.service", "replace"));
-        // The end of a quick job may come before the answer to its start, and others end meanwhile.
+        // A quick job may end before the response to its start, and other jobs end meanwhile.
         removed(stream, 6, "failed");
         removed(stream, 7, "done");
         answer(stream, call.serial, &(job_path(7),));
@@ -180,7 +180,7 @@ fn a_start_waits_for_its_own_job_and_reads_what_became_of_the_unit() {
 }
 
 #[test]
-fn a_start_that_a_condition_skips_is_no_start() {
+fn start_skipped_by_a_condition_is_reported() {
     let talk: Talk = Box::new(|stream, call, _| {
         answer(stream, call.serial, &(job_path(7),));
         removed(stream, 7, "done");
@@ -191,20 +191,20 @@ fn a_start_that_a_condition_skips_is_no_start() {
 }
 
 #[test]
-fn a_lost_connection_is_made_anew_and_the_job_asked_for() {
+fn job_is_checked_after_a_reconnect() {
     let talk: Talk = Box::new(|stream, call, _| {
         answer(stream, call.serial, &(job_path(7),));
         Then::HangUp
     });
-    // Job 8 is another one: ours has ended.
+    // The unit has another job, so ours has ended.
     let pid1 = Pid1::new(Known { job: 8, ..RUNS }, talk);
     assert_eq!(pid1.client().restart("kubelet.service").expect("restarted"), JobOutcome::Started);
 }
 
 #[test]
-fn a_job_that_goes_on_behind_a_lost_connection_is_waited_for() {
+fn running_job_is_awaited_after_a_reconnect() {
     let talk: Talk = Box::new(|stream, call, count| {
-        assert_eq!((call.member.as_str(), count), ("StopUnit", 1), "asked for once, on the first connection");
+        assert_eq!((call.member.as_str(), count), ("StopUnit", 1), "called once, on the first connection");
         answer(stream, call.serial, &(job_path(7),));
         Then::HangUp
     });
@@ -216,7 +216,7 @@ fn a_job_that_goes_on_behind_a_lost_connection_is_waited_for() {
 }
 
 #[test]
-fn a_call_on_a_connection_that_was_closed_is_made_again() {
+fn call_on_a_closed_connection_is_repeated() {
     let talk: Talk = Box::new(|stream, call, count| {
         assert_eq!(call.member, "ListUnits");
         if count == 1 {
@@ -234,32 +234,32 @@ fn a_call_on_a_connection_that_was_closed_is_made_again() {
 }
 
 #[test]
-fn a_unit_without_a_job_is_not_due_and_one_that_was_passed_over_is_not_up() {
+fn job_and_activity_are_reported() {
     let nothing: fn() -> Talk = || Box::new(|_, call, _| panic!("{}", call.member));
-    assert!(Pid1::new(RUNS, nothing()).client().is_due("kubelet.service").expect("known"));
-    let passed = Known { job: 0, active: "inactive", conditions: false };
-    let pid1 = Pid1::new(passed, nothing());
-    assert!(!pid1.client().is_due("kubelet.service").expect("known"));
+    assert!(Pid1::new(RUNS, nothing()).client().has_job("kubelet.service").expect("known"));
+    let skipped = Known { job: 0, active: "inactive", conditions: false };
+    let pid1 = Pid1::new(skipped, nothing());
+    assert!(!pid1.client().has_job("kubelet.service").expect("known"));
     assert!(!pid1.client().is_up("kubelet.service").expect("known"));
     assert!(Pid1::new(RUNS, nothing()).client().is_up("kubelet.service").expect("known"));
 }
 
 #[test]
-fn a_refusal_names_the_unit_and_what_systemd_said() {
+fn rejected_call_names_the_unit_and_the_message() {
     let talk: Talk = Box::new(|stream, call, _| {
         refuse(stream, call.serial, "org.freedesktop.systemd1.NoSuchUnit", "Unit x.service not found.");
         Then::Stay
     });
     let pid1 = Pid1::new(RUNS, talk);
-    let error = pid1.client().start_no_wait("x.service").expect_err("there is none");
+    let error = pid1.client().start_no_wait("x.service").expect_err("not found");
     assert!(error.is_no_such_unit());
     let text = error.to_string();
     assert!(text.contains("x.service") && text.contains("StartUnit") && text.contains("not found"), "{text}");
 }
 
 #[test]
-fn without_systemd_the_socket_is_named() {
+fn unreachable_systemd_names_the_socket() {
     let mut client = Systemd::new("/nowhere/private", Duration::from_secs(1));
-    let error = client.unit("kubelet.service").expect_err("nobody there");
+    let error = client.unit("kubelet.service").expect_err("unreachable");
     assert!(error.to_string().contains("/nowhere/private"), "{error}");
 }

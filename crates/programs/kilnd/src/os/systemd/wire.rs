@@ -1,5 +1,5 @@
-//! Messages on PID 1's private socket. `zbus` serves as codec only: on this socket every message carries a sender that is no unique name,
-//! which its connection refuses.
+//! D-Bus messages on systemd's private socket. `zbus` is only used as a codec: on this socket messages have a sender that is not a unique name,
+//! which zbus connections reject.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use zbus::wire::serialized::{Context, Data};
 use zbus::wire::{Endian, to_bytes};
 use zbus::{DynamicType, ObjectPath, OwnedVariant, Type, Variant};
 
-/// No answer of PID 1 is larger: the list of all units of a large machine has some hundred kilobytes.
+/// The message size limit. The list of all units of a large machine has some hundred kilobytes.
 const LARGEST: usize = 64 << 20;
 
 const METHOD: u8 = 1;
@@ -23,7 +23,7 @@ pub(super) const SIGNAL: u8 = 4;
 
 type Head = (u8, u8, u8, u8, u32, u32, Vec<(u8, OwnedVariant)>);
 
-/// A message from PID 1.
+/// A message from systemd.
 #[derive(Debug, Default)]
 pub(super) struct Message {
     kind: u8,
@@ -34,28 +34,25 @@ pub(super) struct Message {
     pub(super) body: Vec<u8>,
 }
 
-/// What a call came to.
+/// The response to a call.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// This.
     Body(Message),
-    /// PID 1 says no.
     Refused {
-        /// The name of the error.
+        /// The D-Bus error name.
         name: String,
-        /// What it says.
         message: String,
     },
 }
 
 impl Message {
-    /// What it carries.
+    /// Decodes the body.
     pub(super) fn get<T: DeserializeOwned + Type>(self) -> io::Result<T> {
         Data::new(self.body, context()).deserialize::<T>().map(|found| found.0).map_err(bad)
     }
 }
 
-/// An open socket.
+/// An open connection.
 #[derive(Debug)]
 pub(super) struct Link {
     stream: UnixStream,
@@ -64,7 +61,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects and says who we are: the uid that the kernel tells the other side. There is no `Hello` on a private socket.
+    /// Connects and authenticates with the uid that the kernel reports. There is no `Hello` on a private socket.
     pub(super) fn open(socket: &Path, timeout: Duration) -> io::Result<Self> {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(timeout))?;
@@ -77,18 +74,18 @@ impl Link {
             ends += u32::from(byte[0] == b'\n');
         }
         if !lines.starts_with(b"DATA\r\nOK ") {
-            return Err(bad(format!("no leave to speak: {}", String::from_utf8_lossy(&lines))));
+            return Err(bad(format!("authentication failed: {}", String::from_utf8_lossy(&lines))));
         }
         Ok(Self { stream, serial: 0, signals: VecDeque::new() })
     }
 
-    /// How long each read waits from now on.
-    pub(super) fn patience(&self, timeout: Duration) -> io::Result<()> {
-        // Zero would be forever.
+    /// Sets the read timeout.
+    pub(super) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        // Zero would disable the timeout.
         self.stream.set_read_timeout(Some(timeout.max(Duration::from_millis(1))))
     }
 
-    /// Calls a method and waits for its answer. Signals that come meanwhile are kept.
+    /// Calls a method and waits for the response. Signals that arrive meanwhile are queued.
     pub(super) fn call<B: Serialize + DynamicType>(
         &mut self,
         path: &str,
@@ -117,7 +114,7 @@ impl Link {
     pub(super) fn signal(&mut self) -> io::Result<Message> {
         loop {
             let message = match self.signals.pop_front() {
-                Some(kept) => return Ok(kept),
+                Some(queued) => return Ok(queued),
                 None => self.receive()?,
             };
             if message.kind == SIGNAL {
@@ -130,13 +127,13 @@ impl Link {
         let mut bytes = vec![0_u8; 16];
         self.stream.read_exact(&mut bytes)?;
         if bytes[0] != b'l' {
-            return Err(bad("a message in the other byte order"));
+            return Err(bad("unexpected byte order"));
         }
         let number =
             |at: usize| bytes[at..at + 4].iter().rev().fold(0_usize, |sum, byte| sum << 8 | usize::from(*byte));
         let (body, start) = (number(4), 16 + number(12).next_multiple_of(8));
         if start.saturating_add(body) > LARGEST {
-            return Err(bad("a message that is too large"));
+            return Err(bad("message too large"));
         }
         bytes.resize(start + body, 0);
         self.stream.read_exact(&mut bytes[16..])?;
@@ -174,7 +171,7 @@ fn encode<B: Serialize + DynamicType>(
     let head = (b'l', kind, 0_u8, 1_u8, length, serial, fields);
     let mut message = to_bytes(context(), &head).map_err(bad)?.bytes().to_vec();
     if !data.bytes().is_empty() {
-        // By hand: the codec would write "(ss)" where a header wants "ss".
+        // Encoded by hand: the codec would write "(ss)" where the header needs "ss".
         let signature = signature.to_string_no_parens();
         pad(&mut message);
         message.extend([8, 1, b'g', 0, u8::try_from(signature.len()).map_err(bad)?]);

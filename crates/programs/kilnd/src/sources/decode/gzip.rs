@@ -1,4 +1,4 @@
-//! gzip, up to a size.
+//! gzip decompression with a size limit.
 
 use std::io::Read as _;
 
@@ -6,14 +6,13 @@ use flate2::bufread::GzDecoder;
 
 use super::{DECODED, DecodeError};
 
-/// What gzip begins with.
 pub(super) const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 pub(super) fn inflate(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut out = Vec::new();
     let limit = DECODED as u64 + 1;
     GzDecoder::new(bytes).take(limit).read_to_end(&mut out).map_err(|error| DecodeError::Gzip(error.to_string()))?;
-    if out.len() > DECODED { Err(DecodeError::Grows) } else { Ok(out) }
+    if out.len() > DECODED { Err(DecodeError::TooLarge) } else { Ok(out) }
 }
 
 #[cfg(test)]
@@ -32,7 +31,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_cut_and_a_damaged_checksum_are_found() {
+    fn truncated_and_damaged_data_is_rejected() {
         let whole = deflate(b"{\"a\":[1,2,3,4,5,6,7,8,9]}");
         for length in 2..whole.len() {
             assert!(matches!(inflate(&whole[..length]), Err(DecodeError::Gzip(_))), "{length}");

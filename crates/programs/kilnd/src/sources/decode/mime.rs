@@ -1,4 +1,4 @@
-//! The part of a MIME message that is ours, among those that other programs read.
+//! Extracts kiln's parts from a MIME message that other programs read too.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,40 +9,40 @@ use kiln_node_plan::SecretBytes;
 
 use super::{DecodeError, unbase64};
 
-/// More parts than any custom data has.
+/// Limit of parts.
 const PARTS: usize = 64;
-/// Messages in messages.
+/// Limit of nested messages.
 const DEPTH: usize = 4;
 
 type Headers = Vec<(String, String)>;
 
-/// Whether it begins as a message does.
+/// Whether the bytes start like a MIME message.
 pub(super) fn is_message(bytes: &[u8]) -> bool {
     let starts = |name: &str| bytes.len() > name.len() && bytes[..name.len()].eq_ignore_ascii_case(name.as_bytes());
     starts("MIME-Version:") || starts("Content-Type:")
 }
 
-/// The parts that are ours.
+/// The parts for kiln.
 #[derive(Default)]
-struct Ours {
+struct Parts {
     documents: Vec<Vec<u8>>,
     credentials: Vec<SecretBytes>,
 }
 
-/// The one document and the one credential, where they are.
+/// The document and the credential of a message, if it has them.
 pub(super) fn read(bytes: &[u8]) -> Result<(Option<Vec<u8>>, Option<SecretBytes>), DecodeError> {
-    let mut ours = Ours::default();
-    collect(bytes, 0, &mut ours)?;
-    if ours.credentials.len() > 1 {
-        return Err(DecodeError::Ambiguous { count: ours.credentials.len(), kind: CREDENTIAL });
+    let mut found = Parts::default();
+    collect(bytes, 0, &mut found)?;
+    if found.credentials.len() > 1 {
+        return Err(DecodeError::Ambiguous { count: found.credentials.len(), kind: CREDENTIAL });
     }
-    match ours.documents.len() {
-        0 | 1 => Ok((ours.documents.pop(), ours.credentials.pop())),
+    match found.documents.len() {
+        0 | 1 => Ok((found.documents.pop(), found.credentials.pop())),
         count => Err(DecodeError::Ambiguous { count, kind: NODE_CONFIG }),
     }
 }
 
-fn collect(entity: &[u8], depth: usize, found: &mut Ours) -> Result<(), DecodeError> {
+fn collect(entity: &[u8], depth: usize, found: &mut Parts) -> Result<(), DecodeError> {
     let (headers, body) = split(entity)?;
     let kind = header(&headers, "content-type").unwrap_or("text/plain");
     let name = kind.split(';').next().unwrap_or_default().trim();
@@ -62,7 +62,7 @@ fn collect(entity: &[u8], depth: usize, found: &mut Ours) -> Result<(), DecodeEr
     Ok(())
 }
 
-/// The headers, unfolded, and the rest.
+/// Splits an entity into its unfolded headers and its body.
 fn split(entity: &[u8]) -> Result<(Headers, &[u8]), DecodeError> {
     let mut headers: Headers = Vec::new();
     let mut rest = entity;
@@ -71,7 +71,7 @@ fn split(entity: &[u8]) -> Result<(Headers, &[u8]), DecodeError> {
         if line.is_empty() {
             return Ok((headers, after));
         }
-        let text = std::str::from_utf8(line).map_err(|_| DecodeError::Mime("a header is no text"))?;
+        let text = std::str::from_utf8(line).map_err(|_| DecodeError::Mime("a header is not UTF-8"))?;
         if text.starts_with([' ', '\t']) {
             let (_, value) = headers.last_mut().ok_or(DecodeError::Mime("the first header is a continuation"))?;
             value.push(' ');
@@ -90,7 +90,7 @@ fn first_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     (line.strip_suffix(b"\r").unwrap_or(line), after)
 }
 
-/// What stands between the boundaries.
+/// The parts between the boundaries.
 fn parts<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, DecodeError> {
     let (open, close) = (format!("--{boundary}"), format!("--{boundary}--"));
     let mut parts = Vec::new();
@@ -105,7 +105,7 @@ fn parts<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, DecodeErro
                 parts.push(without_line_end(&body[start..at]));
             }
             if parts.len() > PARTS {
-                return Err(DecodeError::Mime("it has too many parts"));
+                return Err(DecodeError::Mime("too many parts"));
             }
             if closes {
                 return Ok(parts);
@@ -113,8 +113,8 @@ fn parts<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, DecodeErro
         }
         rest = after;
     }
-    // A message that is cut off may have lost the half that matters.
-    Err(DecodeError::Mime("its last boundary is missing"))
+    // A truncated message may miss the relevant part.
+    Err(DecodeError::Mime("the closing boundary is missing"))
 }
 
 /// The line end before a boundary belongs to the boundary.
@@ -127,19 +127,19 @@ fn content(headers: &Headers, body: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let encoding = header(headers, "content-transfer-encoding").unwrap_or("7bit").to_ascii_lowercase();
     let content = match encoding.as_str() {
         "7bit" | "8bit" | "binary" => body.to_vec(),
-        "base64" => unbase64(body).ok_or(DecodeError::Mime("its part is no base64"))?,
-        _ => return Err(DecodeError::Mime("its part is encoded as neither 7bit, 8bit, binary nor base64")),
+        "base64" => unbase64(body).ok_or(DecodeError::Mime("a part is not valid base64"))?,
+        _ => return Err(DecodeError::Mime("unsupported transfer encoding; expected 7bit, 8bit, binary or base64")),
     };
-    if let Some(said) = header(headers, "content-digest").and_then(sha_256) {
-        let found = BASE64_STANDARD.encode(Sha256::digest(&content));
-        if found != said {
-            return Err(DecodeError::Digest { said: said.chars().take(64).collect(), found });
+    if let Some(expected) = header(headers, "content-digest").and_then(sha_256) {
+        let actual = BASE64_STANDARD.encode(Sha256::digest(&content));
+        if actual != expected {
+            return Err(DecodeError::Digest { expected: expected.chars().take(64).collect(), actual });
         }
     }
     Ok(content)
 }
 
-/// The digest of RFC 9530, `sha-256=:…:`, among others.
+/// The `sha-256=:…:` digest of an RFC 9530 header.
 fn sha_256(header: &str) -> Option<&str> {
     let value = header.split(',').find_map(|one| one.trim().strip_prefix("sha-256="))?;
     Some(value.trim().trim_matches(':'))
@@ -154,7 +154,7 @@ fn parameter(header: &str, name: &str) -> Option<String> {
         let (key, value) = one.split_once('=')?;
         key.trim().eq_ignore_ascii_case(name).then(|| value.trim())
     })?;
-    // A boundary may hold an equals sign, and quotes go round it then.
+    // A boundary with an equals sign is quoted.
     let value = value.strip_prefix('"').map_or(value, |quoted| quoted.split('"').next().unwrap_or_default());
     Some(value.to_owned()).filter(|value| !value.is_empty())
 }
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_either_kind_and_folded_headers_are_read() {
+    fn both_line_endings_and_folded_headers_are_supported() {
         let crlf = message(&[part("{\"a\":\r\n1}")]);
         assert_eq!(document(crlf.as_bytes()).as_deref(), Ok(b"{\"a\":\r\n1}".as_slice()));
         assert_eq!(document(crlf.replace("\r\n", "\n").as_bytes()).as_deref(), Ok(b"{\"a\":\n1}".as_slice()));
     }
 
     #[test]
-    fn two_of_ours_are_refused_and_none_is_somebody_elses() {
+    fn message_must_have_exactly_one_document() {
         assert_eq!(
             document(message(&[part("{}"), part("{}")]).as_bytes()),
             Err(DecodeError::Ambiguous { count: 2, kind: NODE_CONFIG })
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_beside_the_document_is_found_and_two_are_refused() {
+    fn credential_part_is_found_and_two_are_rejected() {
         let credential = part("abcdef.0123456789abcdef").replace(NODE_CONFIG, CREDENTIAL);
         let both = message(&[credential.clone(), part("{}")]);
         let (document, found) = read(both.as_bytes()).expect("both");
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_a_message_is_looked_into() {
+    fn nested_message_is_searched() {
         let inner = message(&[part("{}")]).replace("boundary=b", "boundary=\"i=i\"").replace("--b", "--i=i");
         let outer = format!("Content-Type: multipart/mixed; boundary=o\n\n--o\n{inner}\n--o--\n");
         assert_eq!(document(outer.as_bytes()).as_deref(), Ok(b"{}".as_slice()));
     }
 
     #[test]
-    fn a_message_that_is_cut_off_anywhere_gives_no_document() {
+    fn truncated_message_has_no_document() {
         let whole = message(&[part("{\"a\":1}")]);
         let body = whole.find("--b\r").expect("a part");
         for length in body..whole.len() - 4 {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoding_that_nobody_reads_here_is_named_as_such() {
+    fn unsupported_encoding_is_rejected() {
         let text =
             message(&[part("{}").replace("\r\n\r\n", "\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n")]);
         assert!(matches!(document(text.as_bytes()), Err(DecodeError::Mime(_))));

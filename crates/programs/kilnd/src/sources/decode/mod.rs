@@ -1,4 +1,4 @@
-//! A document, taken out of what was wrapped round it on its way: base64, gzip, a MIME message, and these in one another.
+//! Decodes a document from base64, gzip and MIME, in any nesting.
 
 mod gzip;
 mod mime;
@@ -10,111 +10,94 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use kiln_node_config::media::NODE_CONFIG;
 use kiln_node_plan::SecretBytes;
 
-/// Azure takes 64 KiB before base64, which are 88 KiB after; a little air for line breaks.
+/// Azure accepts 64 KiB before base64, which is 88 KiB after it; the rest is for line breaks.
 const ENCODED: usize = 96 << 10;
-/// What a document may grow to. The largest that people write is some tens of KiB; a bomb of 96 KiB would be 100 MiB.
+/// The size limit after decompression. Large documents have some tens of KiB; a gzip bomb of 96 KiB would have 100 MiB.
 pub(crate) const DECODED: usize = 1 << 20;
-/// base64 by Azure, gzip, a message, base64 of its part, gzip in that: nobody wraps more.
-const WRAPPINGS: usize = 6;
+/// The limit of encodings: base64 by Azure, gzip, MIME, base64 of a part, gzip in it, and one more.
+const LAYERS: usize = 6;
 
-/// Lines and missing padding come from shells.
+/// Accepts missing padding, which shell scripts produce.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Bytes that hold no document, or a broken one. What they hold is not shown: custom data may hold secrets.
+/// Bytes without a valid document. Their content is not shown, because custom data may contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// There is nothing.
-    #[error("it is empty")]
+    #[error("empty")]
     Empty,
-    /// It is somebody else's: a script, a cloud-config, a message without our part.
-    #[error("it holds no NodeConfig: neither JSON nor a part of the type `{NODE_CONFIG}`")]
+    /// A script, a cloud-config, or a message without a part for kiln.
+    #[error("contains no NodeConfig: neither JSON nor a MIME part of type `{NODE_CONFIG}`")]
     Foreign,
-    /// It is too long before anything is unwrapped.
-    #[error("it has {size} bytes, at most {ENCODED} are read")]
+    #[error("{size} bytes, more than the limit of {ENCODED} bytes")]
     TooLong { size: usize },
-    /// It grows too much.
-    #[error("it grows beyond {DECODED} bytes")]
-    Grows,
-    /// It is wrapped too often.
-    #[error("it is wrapped more than {WRAPPINGS} times")]
+    #[error("more than {DECODED} bytes after decompression")]
+    TooLarge,
+    #[error("encoded more than {LAYERS} times")]
     TooDeep,
-    /// Its gzip is cut off or damaged.
-    #[error("its gzip is broken: {0}")]
+    #[error("invalid gzip data: {0}")]
     Gzip(String),
-    /// Its message is no message.
-    #[error("its MIME message is broken: {0}")]
+    #[error("invalid MIME message: {0}")]
     Mime(&'static str),
-    /// It holds two documents or credentials, and nothing says which one counts.
-    #[error("it holds {count} parts of the type `{kind}`, and nothing says which one counts")]
-    Ambiguous {
-        count: usize,
-        /// Of which type.
-        kind: &'static str,
-    },
-    /// It holds a credential, and others read it.
-    #[error("it holds a credential: only custom data may, which no pod reads; renew the credential and put it there")]
+    #[error("contains {count} parts of type `{kind}`; expected one")]
+    Ambiguous { count: usize, kind: &'static str },
+    /// Pods can read everything except custom data.
+    #[error("contains a credential, which is only allowed in custom data because pods can read other sources\nhint: replace the credential and put it into custom data")]
     Credential,
-    /// Its checksum is another one.
-    #[error("the part's checksum is sha-256 {found}, its header says {said}")]
-    Digest {
-        /// What its header says.
-        said: String,
-        /// What it is.
-        found: String,
-    },
+    #[error("the checksum of the part is sha-256 {actual}, but its header has {expected}")]
+    Digest { expected: String, actual: String },
 }
 
-/// What was unwrapped.
+/// A decoded document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
     pub document: Vec<u8>,
-    /// The credential beside it.
+    /// The credential in another part of the same message.
     pub credential: Option<SecretBytes>,
 }
 
 impl Decoded {
-    /// The document of bytes that others may read, so that no credential may be beside it.
+    /// The document of a source that others can read. Fails if there is a credential.
     pub fn public(self) -> Result<Vec<u8>, DecodeError> {
         if self.credential.is_some() { Err(DecodeError::Credential) } else { Ok(self.document) }
     }
 }
 
-/// Unwraps a document.
+/// Decodes a document.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
-    match unwrap(bytes)? {
+    match decode_parts(bytes)? {
         (Some(document), credential) => Ok(Decoded { document, credential }),
         (None, _) => Err(DecodeError::Foreign),
     }
 }
 
-/// The credential in custom data, whether a document is beside it or not.
+/// The credential in custom data, with or without a document.
 pub(crate) fn credential(bytes: &[u8]) -> Option<SecretBytes> {
-    unwrap(bytes).ok()?.1
+    decode_parts(bytes).ok()?.1
 }
 
-fn unwrap(bytes: &[u8]) -> Result<(Option<Vec<u8>>, Option<SecretBytes>), DecodeError> {
+fn decode_parts(bytes: &[u8]) -> Result<(Option<Vec<u8>>, Option<SecretBytes>), DecodeError> {
     if bytes.len() > ENCODED {
         return Err(DecodeError::TooLong { size: bytes.len() });
     }
-    let mut held = bytes.to_vec();
+    let mut current = bytes.to_vec();
     let mut credential = None;
-    for _ in 0..=WRAPPINGS {
-        let inner = plain(&held);
+    for _ in 0..=LAYERS {
+        let inner = trimmed(&current);
         if inner.is_empty() {
             return Err(DecodeError::Empty);
         }
         if inner[0] == b'{' {
             return Ok((Some(inner.to_vec()), credential));
         }
-        held = if inner.starts_with(&gzip::MAGIC) {
+        current = if inner.starts_with(&gzip::MAGIC) {
             gzip::inflate(inner)?
         } else if mime::is_message(inner) {
-            let (document, beside) = mime::read(inner)?;
-            // A message in a part of a message: the outermost word counts.
-            credential = credential.or(beside);
+            let (document, found) = mime::read(inner)?;
+            // In nested messages the outermost credential counts.
+            credential = credential.or(found);
             match document {
                 Some(document) => document,
                 None => return Ok((None, credential)),
@@ -126,15 +109,15 @@ fn unwrap(bytes: &[u8]) -> Result<(Option<Vec<u8>>, Option<SecretBytes>), Decode
     Err(DecodeError::TooDeep)
 }
 
-/// Without what editors put round a text.
-fn plain(bytes: &[u8]) -> &[u8] {
+/// Removes a byte order mark and white space.
+fn trimmed(bytes: &[u8]) -> &[u8] {
     if bytes.starts_with(&gzip::MAGIC) {
         return bytes;
     }
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii()
 }
 
-/// The bytes of base64, with the line breaks and without the padding that shells make. Nothing where it is none.
+/// Decodes base64 with line breaks and optional padding; none if it is invalid.
 pub fn unbase64(text: &[u8]) -> Option<Vec<u8>> {
     let packed: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     BASE64.decode(packed).ok()
@@ -167,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn every_wrapping_and_those_in_one_another_give_the_document() {
+    fn all_encodings_and_nestings_are_decoded() {
         let b64 = "Content-Transfer-Encoding: base64\n";
-        for wrapped in [
+        for encoded in [
             DOCUMENT.to_vec(),
             [b"\xef\xbb\xbf \n", DOCUMENT, b"\r\n"].concat(),
             encode(DOCUMENT),
@@ -182,13 +165,13 @@ mod tests {
             message(&encode(&deflate(DOCUMENT)), b64),
             message(&deflate(DOCUMENT), "Content-Transfer-Encoding: binary\n"),
         ] {
-            let text = String::from_utf8_lossy(&wrapped).into_owned();
-            assert_eq!(decode(&wrapped).as_deref(), Ok(DOCUMENT), "{text}");
+            let text = String::from_utf8_lossy(&encoded).into_owned();
+            assert_eq!(decode(&encoded).as_deref(), Ok(DOCUMENT), "{text}");
         }
     }
 
     #[test]
-    fn base64_with_lines_and_without_padding_is_read() {
+    fn base64_with_line_breaks_or_without_padding_is_decoded() {
         let text = BASE64_STANDARD.encode(DOCUMENT);
         let lines: Vec<&str> =
             text.as_bytes().chunks(20).map(|line| std::str::from_utf8(line).expect("ascii")).collect();
@@ -197,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_others_is_told_from_what_is_broken() {
+    fn foreign_data_and_broken_data_are_distinguished() {
         for foreign in ["#!/bin/bash\necho hi\n", "#cloud-config\n{}", "hello", "Content-Type: text/plain\n\nx\n"] {
             assert_eq!(decode(foreign.as_bytes()), Err(DecodeError::Foreign), "{foreign}");
         }
@@ -208,20 +191,20 @@ mod tests {
     }
 
     #[test]
-    fn lengths_growth_and_depth_have_limits() {
+    fn size_and_depth_are_limited() {
         assert_eq!(decode(&vec![b'A'; ENCODED + 1]), Err(DecodeError::TooLong { size: ENCODED + 1 }));
         let bomb = deflate(&vec![b' '; 16 << 20]);
-        assert!(bomb.len() < ENCODED, "{} bytes would be refused for their length", bomb.len());
-        assert_eq!(decode(&bomb), Err(DecodeError::Grows));
+        assert!(bomb.len() < ENCODED, "{} bytes exceed the input limit", bomb.len());
+        assert_eq!(decode(&bomb), Err(DecodeError::TooLarge));
         let mut deep = DOCUMENT.to_vec();
-        for _ in 0..=WRAPPINGS {
+        for _ in 0..=LAYERS {
             deep = encode(&deep);
         }
         assert_eq!(decode(&deep), Err(DecodeError::TooDeep));
     }
 
     #[test]
-    fn a_checksum_in_the_part_is_held_to() {
+    fn checksum_header_is_verified() {
         use sha2::{Digest as _, Sha256};
         let right = BASE64_STANDARD.encode(Sha256::digest(DOCUMENT));
         let wrong = BASE64_STANDARD.encode(Sha256::digest(b"other"));

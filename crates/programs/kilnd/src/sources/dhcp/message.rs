@@ -1,18 +1,18 @@
-//! The messages: RFC 2131 and the few options of RFC 2132 and 3442 that a question to the host's own service needs.
+//! DHCP messages: RFC 2131 and the required options of RFC 2132 and 3442.
 
 use std::net::Ipv4Addr;
 
 use super::Route;
 
-/// What every message with options has before them.
+/// The magic cookie before the options.
 const MAGIC: [u8; 4] = [0x63, 0x82, 0x53, 0x63];
-/// Where the options begin.
+/// The offset of the options.
 const HEAD: usize = 240;
-/// Servers of the older protocol drop what is shorter.
+/// BOOTP servers drop shorter messages.
 const SHORTEST: usize = 300;
-/// The answer comes to everybody on the link: who has no address yet cannot be spoken to.
+/// Requests a broadcast reply, because the machine has no address yet.
 const BROADCAST: u16 = 0x8000;
-/// More ways than this are not a host's.
+/// Limit of routes.
 const MOST_ROUTES: usize = 64;
 
 mod option {
@@ -28,39 +28,32 @@ mod option {
     pub(super) const END: u8 = 255;
 }
 
-/// What a server's message says.
+/// The type of a server message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An address could be had.
     Admission,
-    /// It is yours.
     Ack,
-    /// It is not.
     Nak,
 }
 
-/// A server's message.
+/// A server message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// What it says.
     pub kind: Kind,
-    /// The address that it is about.
     pub address: Ipv4Addr,
     pub server: Ipv4Addr,
-    /// Which of the address' bits are its network's.
     pub mask: Option<Ipv4Addr>,
-    /// Who knows the way to everywhere.
     pub router: Option<Ipv4Addr>,
-    /// Ways, as the server gives them.
+    /// Classless routes, in the order of the server.
     pub routes: Vec<Route>,
 }
 
-/// `DHCPDISCOVER`: who has an address?
+/// `DHCPDISCOVER`.
 pub(super) fn discover(hardware: [u8; 6], number: u32, seconds: u16) -> Vec<u8> {
     question(hardware, number, seconds, 1, &[])
 }
 
-/// `DHCPREQUEST`: that one, please.
+/// `DHCPREQUEST` for an offer.
 pub(super) fn request(hardware: [u8; 6], number: u32, seconds: u16, offer: &Reply) -> Vec<u8> {
     let wanted = [(option::ADDRESS, offer.address.octets()), (option::SERVER, offer.server.octets())];
     question(hardware, number, seconds, 3, &wanted)
@@ -68,7 +61,7 @@ pub(super) fn request(hardware: [u8; 6], number: u32, seconds: u16, offer: &Repl
 
 fn question(hardware: [u8; 6], number: u32, seconds: u16, kind: u8, about: &[(u8, [u8; 4])]) -> Vec<u8> {
     let mut bytes = vec![0; HEAD];
-    // A question, over Ethernet.
+    // BOOTREQUEST over Ethernet.
     bytes[..3].copy_from_slice(&[1, 1, 6]);
     bytes[4..8].copy_from_slice(&number.to_be_bytes());
     bytes[8..10].copy_from_slice(&seconds.to_be_bytes());
@@ -86,7 +79,7 @@ fn question(hardware: [u8; 6], number: u32, seconds: u16, kind: u8, about: &[(u8
 }
 
 impl Reply {
-    /// Reads a server's answer to this question; nothing where it is something else, another's, or broken.
+    /// Parses the reply to a message; none if it is invalid or for another exchange.
     pub fn parse(bytes: &[u8], hardware: [u8; 6], number: u32) -> Option<Self> {
         let head = bytes.get(..HEAD)?;
         let is_ours = head[..3] == [2, 1, 6] && head[4..8] == number.to_be_bytes() && head[28..34] == hardware;
@@ -94,7 +87,7 @@ impl Reply {
             return None;
         }
         let (mut kind, mut server, mut mask, mut router) = (None, None, None, None);
-        let mut ways = Vec::new();
+        let mut route_bytes = Vec::new();
         let mut rest = &bytes[HEAD..];
         while let Some((&code, after)) = rest.split_first() {
             match code {
@@ -108,8 +101,8 @@ impl Reply {
                         option::SERVER => server = address(value),
                         option::MASK => mask = address(value),
                         option::ROUTER => router = address(value),
-                        // One that is too long for one option comes in several (RFC 3396).
-                        option::ROUTES => ways.extend_from_slice(value),
+                        // A long value is split into several options (RFC 3396).
+                        option::ROUTES => route_bytes.extend_from_slice(value),
                         _ => {}
                     }
                     rest = after;
@@ -123,7 +116,7 @@ impl Reply {
             _ => return None,
         };
         let yours = address(&head[16..20])?;
-        Some(Self { kind, address: yours, server: server?, mask, router, routes: routes(&ways) })
+        Some(Self { kind, address: yours, server: server?, mask, router, routes: routes(&route_bytes) })
     }
 }
 
@@ -132,7 +125,7 @@ fn address(bytes: &[u8]) -> Option<Ipv4Addr> {
     Some(four.into())
 }
 
-/// Each a number of bits, as many bytes as these bits take, and a neighbour. What comes after a broken one is not read.
+/// Parses classless routes: prefix length, significant bytes, gateway. Parsing stops at the first invalid one.
 fn routes(mut bytes: &[u8]) -> Vec<Route> {
     let mut found = Vec::new();
     while let Some((&prefix, after)) = bytes.split_first() {
@@ -157,7 +150,7 @@ pub(super) mod tests {
 
     pub(crate) const HARDWARE: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
 
-    /// A server's answer to a question, with these options.
+    /// A server reply with these options.
     pub(crate) fn answer(question: &[u8], kind: u8, yours: [u8; 4], options: &[u8]) -> Vec<u8> {
         let mut bytes = question[..HEAD].to_vec();
         bytes[0] = 2;
@@ -169,19 +162,19 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_question_is_long_enough_asks_for_routes_and_for_an_answer_to_everybody() {
+    fn discover_is_padded_and_requests_routes_and_a_broadcast_reply() {
         let bytes = discover(HARDWARE, 0x0102_0304, 5);
         assert_eq!((bytes.len(), &bytes[..12]), (SHORTEST, &[1, 1, 6, 0, 1, 2, 3, 4, 0, 5, 0x80, 0][..]));
         assert_eq!(&bytes[236..250], &[0x63, 0x82, 0x53, 0x63, 53, 1, 1, 55, 4, 1, 121, 3, 51, 255]);
     }
 
     #[test]
-    fn what_a_server_says_is_read_and_what_is_another_s_is_not() {
+    fn reply_is_parsed_and_foreign_replies_are_ignored() {
         let question = discover(HARDWARE, 7, 0);
         let options = [
             &[1, 4, 255, 255, 240, 0][..],
             &[0, 3, 8, 10, 0, 0, 1, 10, 0, 0, 2],
-            // Two halves of one list: everywhere by 10.0.0.1, 168.63.129.16 by it too, and a link of its own.
+            // One list in two options: default route, 168.63.129.16, and a route without a gateway.
             &[121, 7, 0, 10, 0, 0, 1, 32, 168],
             &[121, 12, 63, 129, 16, 10, 0, 0, 1, 24, 10, 9, 8, 0, 0],
             &[121, 3, 0, 0, 0],
@@ -199,13 +192,13 @@ pub(super) mod tests {
             Route { to: [10, 9, 8, 0].into(), prefix: 24, via: None },
         ];
         assert_eq!(reply.routes, expected);
-        assert_eq!(Reply::parse(&bytes, HARDWARE, 8), None, "another question's");
-        assert_eq!(Reply::parse(&bytes, [1; 6], 7), None, "another machine's");
-        assert_eq!(Reply::parse(&question, HARDWARE, 7), None, "a question");
+        assert_eq!(Reply::parse(&bytes, HARDWARE, 8), None, "another exchange");
+        assert_eq!(Reply::parse(&bytes, [1; 6], 7), None, "another machine");
+        assert_eq!(Reply::parse(&question, HARDWARE, 7), None, "a request");
     }
 
     #[test]
-    fn lengths_that_lead_outside_end_the_reading() {
+    fn invalid_lengths_end_the_parsing() {
         let question = discover(HARDWARE, 7, 0);
         let whole = answer(&question, 2, [10, 0, 0, 4], &[121, 200, 1, 2]);
         assert_eq!(Reply::parse(&whole, HARDWARE, 7), None);

@@ -1,7 +1,7 @@
-//! An address by DHCP, for the one question that a machine asks before anybody has set up its network.
+//! A minimal DHCP client for the early network.
 //!
-//! [`ask`] is the whole exchange over whatever carries it ([`Transport`]); [`Lease`] says what came of it, and by which way a service is
-//! reached. Everything that arrives is somebody else's: no length in it is trusted, and what does not fit is passed over.
+//! [`get_lease`] is the whole exchange over a [`Transport`]; the resulting [`Lease`] has the address and the routes. Received packets are
+//! untrusted: every length is checked, and packets that do not match are ignored.
 
 mod exchange;
 mod message;
@@ -13,46 +13,42 @@ pub use packet::payload;
 
 use std::net::Ipv4Addr;
 
-/// An address for a time, and the ways that come with it.
+/// An address with its routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub address: Ipv4Addr,
-    /// Who gave it.
     pub server: Ipv4Addr,
-    /// How many leading bits the machine's network shares; 32 where nobody says.
+    /// 32 if the server sends no netmask.
     pub prefix: u8,
-    /// The ways, the most exact first.
+    /// Most specific first.
     pub routes: Vec<Route>,
 }
 
-/// A way to some addresses.
+/// A route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Where to.
     pub to: Ipv4Addr,
-    /// How many leading bits of it count.
     pub prefix: u8,
-    /// By whom; by nobody where they are on the link itself.
+    /// The gateway; none for addresses on the link.
     pub via: Option<Ipv4Addr>,
 }
 
-/// How an address is reached.
+/// The next hop to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextHop {
-    /// It is on the link.
+    /// The address is on the link.
     Direct,
-    /// By a neighbour.
     Via(Ipv4Addr),
 }
 
 impl Lease {
-    /// What an acknowledgement grants; nothing where it names no address that a machine can have.
+    /// The lease of a reply; none if its address is not usable.
     pub(crate) fn from_reply(reply: &Reply) -> Option<Self> {
         let address = reply.address;
         let is_usable = !(address.is_unspecified() || address.is_broadcast() || address.is_multicast());
         let prefix = reply.mask.map_or(32, |mask| u8::try_from(u32::from(mask).leading_ones()).unwrap_or(32));
         let mut routes = reply.routes.clone();
-        // Who sends routes means them alone (RFC 3442); the router is for those who know no better.
+        // If the server sends classless routes, the router option is ignored (RFC 3442).
         if routes.is_empty() {
             routes.extend(reply.router.map(|via| Route { to: Ipv4Addr::UNSPECIFIED, prefix: 0, via: Some(via) }));
         }
@@ -61,7 +57,7 @@ impl Lease {
         (is_usable && !address.is_loopback()).then_some(Self { address, server: reply.server, prefix, routes })
     }
 
-    /// How an address is reached; not at all where no way leads there.
+    /// The next hop to an address; none without a matching route.
     pub fn next_hop(&self, target: Ipv4Addr) -> Option<NextHop> {
         let route = self.routes.iter().find(|route| route.leads_to(target))?;
         Some(route.via.map_or(NextHop::Direct, NextHop::Via))
@@ -93,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn without_routes_the_router_leads_everywhere_but_to_neighbours() {
+    fn router_is_the_default_route_without_classless_routes() {
         let lease = Lease::from_reply(&reply()).expect("an address");
         assert_eq!(lease.next_hop(IMDS), Some(NextHop::Via(Ipv4Addr::new(10, 0, 0, 1))));
         assert_eq!(lease.next_hop(Ipv4Addr::new(10, 0, 0, 200)), Some(NextHop::Direct));
@@ -102,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_meant_alone_and_the_most_exact_one_is_taken() {
+    fn most_specific_classless_route_wins_and_router_is_ignored() {
         let via = |last| Some(Ipv4Addr::new(10, 0, 0, last));
         let routes = vec![
             Route { to: Ipv4Addr::UNSPECIFIED, prefix: 0, via: via(7) },
@@ -112,11 +108,11 @@ mod tests {
         assert_eq!(lease.next_hop(IMDS), Some(NextHop::Via(Ipv4Addr::new(10, 0, 0, 9))));
         assert_eq!(lease.next_hop(Ipv4Addr::new(8, 8, 8, 8)), Some(NextHop::Via(Ipv4Addr::new(10, 0, 0, 7))));
         let only = Lease::from_reply(&Reply { routes: routes[1..].to_vec(), ..reply() }).expect("an address");
-        assert_eq!(only.next_hop(Ipv4Addr::new(8, 8, 8, 8)), None, "the router is not asked beside routes");
+        assert_eq!(only.next_hop(Ipv4Addr::new(8, 8, 8, 8)), None, "the router is ignored");
     }
 
     #[test]
-    fn what_no_machine_can_have_is_no_lease() {
+    fn unusable_addresses_are_rejected() {
         for address in [[0, 0, 0, 0], [255, 255, 255, 255], [224, 0, 0, 1], [127, 0, 0, 1]] {
             assert_eq!(Lease::from_reply(&Reply { address: address.into(), ..reply() }), None, "{address:?}");
         }
