@@ -54,7 +54,7 @@ async fn assert_refused(world: &World, words: &str) {
 async fn a_pool_or_donor_that_does_not_fit_is_refused_and_nothing_is_touched() {
     let properties =
         |value: serde_json::Value| move |pool: &mut PoolSpec| pool.properties = value.as_object().unwrap().clone();
-    let place = |line: &str| vec![kiln_node_plan::Place { path: "/etc/x".to_owned(), line: line.to_owned() }];
+    let place = |line: &str| vec![kiln_node_plan::FileLine { path: "/etc/x".to_owned(), line: line.to_owned() }];
     let full = kiln_node_plan::DiskUse { size_bytes: 100 << 30, used_bytes: 95 << 30 };
     let unknown = kiln_node_plan::JoinCredential::Unknown { why: "nobody knows".to_owned() };
     let cases: Vec<(Made, &str)> = vec![

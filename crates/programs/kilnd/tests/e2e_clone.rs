@@ -4,7 +4,7 @@ mod booted;
 
 use std::collections::BTreeMap;
 
-use booted::document::{max_pods, medium};
+use booted::document::{max_pods, ovf_env};
 use booted::stage::Stage;
 use booted::{ONE, OTHER, THIRD};
 use testkit::IDENTITY;
@@ -68,7 +68,7 @@ fn boot_clone(name: &str, donor: &Machine, id: &str, host: &str) -> Machine {
 fn boot_as(clone: Blueprint, id: &str, host: &str) -> Machine {
     let mut clone = clone.build();
     clone.hardware("dmi/product_uuid", id);
-    clone.hardware("cd/ovf-env.xml", medium(host, Some(&max_pods(1, 30))));
+    clone.hardware("cd/ovf-env.xml", ovf_env(host, Some(&max_pods(1, 30))));
     clone.boot();
     clone.wait_until("the disk is the clone's own", |machine| {
         let recorded = machine.read("/var/lib/kiln/vm-id").unwrap_or_default();
@@ -81,7 +81,7 @@ fn boot_as(clone: Blueprint, id: &str, host: &str) -> Machine {
 fn two_clones_and_a_clone_of_a_clone_differ_everywhere_and_keep_what_makes_them_quick() {
     let mut donor = Stage::with_stand_ins("donor").build();
     donor.hardware("dmi/product_uuid", ONE);
-    donor.hardware("cd/ovf-env.xml", medium("donor", Some(&max_pods(1, 30))));
+    donor.hardware("cd/ovf-env.xml", ovf_env("donor", Some(&max_pods(1, 30))));
     donor.boot();
     Stage::wait_committed(&donor, 1);
     plant_ids(&donor);
@@ -118,7 +118,7 @@ fn two_clones_and_a_clone_of_a_clone_differ_everywhere_and_keep_what_makes_them_
 fn a_clone_is_itself_before_journal_bus_network_and_kubelet_begin() {
     let mut donor = Stage::with_stand_ins("before").build();
     donor.hardware("dmi/product_uuid", ONE);
-    donor.hardware("cd/ovf-env.xml", medium("donor", Some(&max_pods(1, 30))));
+    donor.hardware("cd/ovf-env.xml", ovf_env("donor", Some(&max_pods(1, 30))));
     donor.boot();
     Stage::wait_committed(&donor, 1);
     donor.power_off();

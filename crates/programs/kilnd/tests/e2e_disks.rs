@@ -3,7 +3,7 @@
 mod booted;
 
 use booted::ONE;
-use booted::document::{max_pods, medium};
+use booted::document::{max_pods, ovf_env};
 use booted::stage::{IMAGE, Stage};
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn a_temporary_disk_is_mounted_after_kubelet_has_started_and_again_at_the_next_b
     ));
     machine.hardware("dmi/product_uuid", ONE);
     let document = max_pods(1, 30).with("/spec/platform/temporaryDisk/mountPath", json!("/mnt"));
-    machine.hardware("cd/ovf-env.xml", medium("node-1", Some(&document)));
+    machine.hardware("cd/ovf-env.xml", ovf_env("node-1", Some(&document)));
     machine.boot();
     machine.wait_for("mnt.mount", "active");
     assert_eq!(machine.shell("findmnt --noheadings --output FSTYPE /mnt; cat /mnt/word").stdout, "ext4\nscratch\n");

@@ -13,9 +13,9 @@ use testkit::nspawn::Machine;
 /// A node that has joined and is ready, with its first generation seen healthy.
 fn joined(name: &str) -> (Machine, Cloud, Cluster) {
     let mut machine = real(name).build();
-    let (cloud, cluster) = (Cloud::of(&machine), Cluster::of(&machine));
+    let (cloud, cluster) = (Cloud::start(&machine), Cluster::start(&machine));
     machine.hardware("dmi/product_uuid", ONE);
-    machine.hardware("cd/ovf-env.xml", cluster.medium());
+    machine.hardware("cd/ovf-env.xml", cluster.ovf_env());
     machine.boot();
     machine.wait_until("the node is ready", |_| cluster.is_ready().then_some(()));
     Stage::wait_committed(&machine, 1);
@@ -32,7 +32,7 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
     let born = cluster.node().expect("a node");
     let kubelet = process(&machine, "kubelet.service");
     let label = |document: Document| document.with("/spec/kubelet/labels", json!({"example.com/team": "blue"}));
-    cloud.set(&label(cluster.document(2)));
+    cloud.set_user_data(&label(cluster.document(2)));
     Stage::wait_committed(&machine, 2);
     machine.wait_until("the label is on the node", |_| {
         (cluster.node()?["metadata"]["labels"]["example.com/team"] == "blue").then_some(())
@@ -43,7 +43,7 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
         let mirrors = json!([{"host": "docker.io", "mirrors": ["https://mirror.example.com"]}]);
         label(document).with("/spec/registries", mirrors)
     };
-    cloud.set(&mirror(cluster.document(3)));
+    cloud.set_user_data(&mirror(cluster.document(3)));
     Stage::wait_committed(&machine, 3);
     assert!(cluster.is_ready(), "after a mirror");
     let hosts = machine.shell("cat /etc/kiln/current/certs.d/docker.io/hosts.toml").stdout;
@@ -51,7 +51,7 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
     assert_eq!(process(&machine, "kubelet.service"), kubelet, "neither a label nor a mirror restarts it");
 
     let more = |document: Document| mirror(document).with("/spec/kubelet/configuration/maxPods", json!(37));
-    cloud.set(&more(cluster.document(4)));
+    cloud.set_user_data(&more(cluster.document(4)));
     Stage::wait_committed(&machine, 4);
     // Both are said by the kubelet that was restarted.
     machine.wait_until("the node has room for 37 pods and is ready", |_| {
@@ -64,7 +64,7 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
     let runtime = process(&machine, "containerd.service");
     // A kubelet that has nothing new to say speaks every five minutes; one that starts speaks at once.
     let said = ready(&cluster.node().expect("a node"));
-    cloud.set(&more(cluster.document(5)).with("/spec/kubelet/flags", json!({"--v": "3"})));
+    cloud.set_user_data(&more(cluster.document(5)).with("/spec/kubelet/flags", json!({"--v": "3"})));
     Stage::wait_committed(&machine, 5);
     assert_ne!(process(&machine, "kubelet.service"), restarted);
     machine.wait_until("the node is ready by the word of the kubelet that has the flag", |_| {
@@ -131,7 +131,7 @@ fn refused(machine: &Machine) -> Vec<u64> {
 
 #[track_caller]
 fn assert_comes_back(machine: &Machine, cloud: &Cloud, what: &str, number: u64, document: &Document) {
-    cloud.set(document);
+    cloud.set_user_data(document);
     machine.wait_until(&format!("the document that breaks {what} came back"), |machine| {
         refused(machine).contains(&number).then_some(())
     });
@@ -175,7 +175,7 @@ fn another_driver_of_control_groups_is_asked_for_and_comes_back_too(
     };
     let driver = "/spec/kubelet/configuration/cgroupDriver";
     let both = |number| cluster.document(number).with(driver, json!("systemd"));
-    cloud.set(&both(30).with("/spec/runtime/systemdCgroup", json!(true)));
+    cloud.set_user_data(&both(30).with("/spec/runtime/systemdCgroup", json!(true)));
     machine.wait_until("the cluster is asked for a drain", |machine| {
         let status = Stage::json(machine, "/run/kiln/status.json");
         let pending = status["pending"].as_array().cloned().unwrap_or_default();
@@ -183,7 +183,7 @@ fn another_driver_of_control_groups_is_asked_for_and_comes_back_too(
         pending.iter().any(asked).then_some(())
     });
     unchanged();
-    cloud.set(&both(31));
+    cloud.set_user_data(&both(31));
     machine.wait_until("half of a driver is refused", |machine| {
         let status = Stage::json(machine, "/run/kiln/status.json");
         status["failures"].to_string().contains("no pod would start").then_some(())
@@ -201,7 +201,7 @@ fn another_driver_of_control_groups_is_asked_for_and_comes_back_too(
     assert_comes_back(machine, cloud, "control groups by another driver", 32, &bad);
     assert_eq!(in_use(), "cgroupfs");
     machine.wait_until("the node is ready again", |_| cluster.is_ready().then_some(()));
-    cloud.set(&allow(33));
+    cloud.set_user_data(&allow(33));
     Stage::wait_committed(machine, 33);
     assert_eq!(in_use(), "systemd");
 }
@@ -240,12 +240,12 @@ fn documents_that_break_a_node_come_back_without_an_api_server_too() {
         {"name": "kubelet", "kind": "kubeletHealthy"},
         {"name": "runtime", "kind": "unitActive", "target": "containerd.service"},
     ]);
-    cloud.set(&good(21, 61).with("/spec/health/gates", gates.clone()));
+    cloud.set_user_data(&good(21, 61).with("/spec/health/gates", gates.clone()));
     Stage::wait_committed(&machine, 21);
     assert_eq!(pods(&machine), Some(61));
     // And what these gates see still comes back.
     let flags = json!({"--cgroup-root": "/nowhere"});
-    cloud.set(&good(22, 62).with("/spec/health/gates", gates).with("/spec/kubelet/flags", flags));
+    cloud.set_user_data(&good(22, 62).with("/spec/health/gates", gates).with("/spec/kubelet/flags", flags));
     machine.wait_until("the document that breaks kubelet came back", |machine| {
         (refused(machine).contains(&22) && pods(machine) == Some(61)).then_some(())
     });

@@ -3,14 +3,14 @@
 mod booted;
 
 use booted::ONE;
-use booted::document::{max_pods, medium};
+use booted::document::{max_pods, ovf_env};
 use booted::stage::{Stage, pods};
 
 #[test]
 fn a_power_cut_in_the_middle_of_a_change_leaves_the_old_or_the_new() {
     let mut machine = Stage::with_stand_ins("middle").build();
     machine.hardware("dmi/product_uuid", ONE);
-    machine.hardware("cd/ovf-env.xml", medium("node-1", Some(&max_pods(1, 30))));
+    machine.hardware("cd/ovf-env.xml", ovf_env("node-1", Some(&max_pods(1, 30))));
     machine.boot();
     Stage::wait_committed(&machine, 1);
     machine.shell("systemctl mask --now kiln-watch.service");

@@ -3,8 +3,8 @@
 mod identity_donor;
 
 use identity_donor::{DONOR, DONOR_NAME, SECRET, TENANT, TOKEN, donor, empty, said};
-use kiln_host::Counts;
-use kiln_node_plan::{Inspection, Place};
+use kiln_node_plan::{FileLine, Inspection};
+use kilnd::os::Counts;
 
 #[test]
 fn an_inspection_finds_what_is_there() {
@@ -25,7 +25,7 @@ fn an_inspection_finds_what_is_there() {
     assert_eq!(found.fstab.iter().filter(|entry| entry.holds_up_a_clone()).count(), 1);
     assert_eq!(found.join_credential.kind(), "bootstrapToken");
     assert_eq!(found.custom_data.size(), "#cloud-config\n# ".len() as u64 + SECRET.len() as u64 + 1);
-    let place = |path: &str, line: &str| Place { path: path.to_owned(), line: line.to_owned() };
+    let place = |path: &str, line: &str| FileLine { path: path.to_owned(), line: line.to_owned() };
     let named = place("/etc/default/kubelet", &format!("ARGS=--hostname-override={DONOR_NAME}"));
     assert_eq!(found.literal_host_names, [named, place("/etc/default/kubelet", "***")]);
     assert_eq!(found.static_addresses, [place("/etc/netplan/60-static.yaml", "addresses: [10.0.0.4/24]")]);
@@ -75,7 +75,7 @@ fn custom_data_is_what_somebody_gave_to_azure_wherever_a_copy_of_it_is() {
     ] {
         let disk = empty();
         disk.write(path, text);
-        let found = kilnd::inspect::inspect(&disk.node()).expect("inspected");
+        let found = kilnd::commands::inspect::inspect(&disk.node()).expect("inspected");
         let bytes = found.custom_data.bytes().expect("it is there");
         assert_eq!(bytes.expose(), given.as_bytes(), "{path}");
         let places: Vec<&str> = found.secrets.iter().map(|secret| secret.path.as_str()).collect();
@@ -88,7 +88,7 @@ fn an_inspection_changes_nothing() {
     let disk = donor();
     let before = disk.everything();
     let node = disk.node();
-    kilnd::inspect::inspect(&node).expect("inspected");
+    kilnd::commands::inspect::inspect(&node).expect("inspected");
     assert_eq!(node.root.counts(), Counts::default());
     assert!(disk.kilnd(&["inspect"]).status.success());
     assert!(disk.everything() == before && !disk.has("/run/kiln"));

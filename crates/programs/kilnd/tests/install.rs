@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use identity_donor::{DONOR, DONOR_NAME, Disk, donor, said};
 use kiln_node_plan::Findings;
-use kilnd::inspect::inspect;
-use kilnd::install::{GATE, InstallError, PROGRAM, UNIT, install};
+use kilnd::commands::inspect::inspect;
+use kilnd::commands::install::{GATE, InstallError, PROGRAM, UNIT, install};
 use serde_json::{Value, json};
 
 const CLONE: &str = "aaaaaaaa-0000-4000-8000-000000000001";

@@ -4,7 +4,7 @@
 mod support;
 mod watched;
 
-use kiln_node_client::Truth;
+use kilnd::apiserver::ConditionStatus;
 use serde_json::json;
 use watched::{Watched, azure};
 
@@ -100,7 +100,7 @@ fn a_bad_document_is_refused_told_and_what_is_in_force_stays() {
         node.offer(&document);
         node.wait(says, |node| {
             let (status, reason, message) = node.condition();
-            status == Truth::False
+            status == ConditionStatus::False
                 && reason == "Refused"
                 && message.contains(says)
                 && message.contains("generation 5 is in force")
@@ -132,7 +132,7 @@ fn what_only_the_cluster_may_do_is_asked_for_shown_as_pending_and_never_as_appli
     assert!(!object.taints.iter().any(|taint| taint.key == "gpu"), "{object:?}");
     assert!(!object.labels.contains_key("node-role.kubernetes.io/gpu"), "{object:?}");
     node.wait("the condition says so", |node| node.condition().1 == "Pending");
-    assert_eq!(node.condition().0, Truth::False);
+    assert_eq!(node.condition().0, ConditionStatus::False);
 
     node.kubectl(&["taint", "node", &node.name, "gpu=yes:NoSchedule"]);
     node.kubectl(&["label", "node", &node.name, "node-role.kubernetes.io/gpu="]);
@@ -169,19 +169,19 @@ fn a_document_that_the_kubelet_is_not_well_with_comes_back_by_itself_and_only_on
     let mut next = node.document(2);
     next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);
     node.offer(&next);
-    node.wait("it came back", |node| node.condition().1 == "CameBack");
+    node.wait("it came back", |node| node.condition().1 == "Reverted");
     assert!(node.current("kubelet.json")["maxPods"].is_null());
     assert!(node.condition().2.contains("500"), "{:?}", node.condition());
     node.kubelet_is_well(true);
-    // It is still offered, and a restart of the program forgets nothing.
+    // It is still candidate, and a restart of the program forgets nothing.
     node.stop();
     node.watch();
     node.wait("it is known to have come back", |node| {
-        node.journal().contains("KilnCameBack") || node.condition().1 == "CameBack"
+        node.journal().contains("KilnReverted") || node.condition().1 == "Reverted"
     });
     node.offer(&node.document(3));
     node.wait_confirmed(3);
-    let back = node.events().into_iter().filter(|(reason, _)| reason == "KilnCameBack").count();
+    let back = node.events().into_iter().filter(|(reason, _)| reason == "KilnReverted").count();
     assert_eq!(back, 1, "{:?}", node.events());
 }
 
@@ -200,7 +200,7 @@ fn a_document_that_cuts_the_node_off_from_its_api_server_comes_back_without_one(
         node.offer(&document);
         node.wait("it came back", |node| {
             let (_, reason, message) = node.condition();
-            reason == "CameBack"
+            reason == "Reverted"
                 && message.contains(&format!("generation {number} "))
                 && message.contains("generation 1 is in force")
         });
@@ -277,6 +277,6 @@ fn a_node_that_only_looks_ready_because_nobody_has_missed_its_kubelet_yet_is_not
     let mut next = node.document(2);
     next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);
     node.offer(&next);
-    node.wait("it came back", |node| node.condition().1 == "CameBack");
+    node.wait("it came back", |node| node.condition().1 == "Reverted");
     assert!(node.object().is_ready() && node.condition().2.contains("nothing was heard"), "{:?}", node.condition());
 }

@@ -13,25 +13,25 @@ const PRIVATELY: &str = "testkit::private().command(env!(\"";
 
 /// Who else speaks of the program, and why it has a network of its own there.
 const OTHERS: [(&str, &str); 8] = [
-    ("node/az_grow_root.rs", "below `unshare --net`"),
-    ("node/booted/stage.rs", "a machine has a network of its own"),
-    ("node/e2e_early_network.rs", "a network within that of a machine"),
-    ("node/e2e_identity_containerd.rs", "below `unshare --net`"),
-    ("node/e2e_identity_mounts.rs", "below `unshare --net`"),
-    ("node/e2e_task_pods.rs", "a container that runc gives a network of its own"),
-    ("node/install.rs", "its bytes are compared, and it is not started"),
-    ("node/support/program.rs", "started by `kilnd()` there, and by scripts that run in that network"),
+    ("programs/kilnd/az_grow_root.rs", "below `unshare --net`"),
+    ("programs/kilnd/booted/stage.rs", "a machine has a network of its own"),
+    ("programs/kilnd/e2e_early_network.rs", "a network within that of a machine"),
+    ("programs/kilnd/e2e_identity_containerd.rs", "below `unshare --net`"),
+    ("programs/kilnd/e2e_identity_mounts.rs", "below `unshare --net`"),
+    ("programs/kilnd/e2e_task_pods.rs", "a container that runc gives a network of its own"),
+    ("programs/kilnd/install.rs", "its bytes are compared, and it is not started"),
+    ("programs/kilnd/support/program.rs", "started by `kilnd()` there, and by scripts that run in that network"),
 ];
 
 /// What makes a test a client in its own process: kilnd's own client, and the addresses of an embedded Azure's services.
 const CLIENTS: [&str; 11] = [
     "Imds::new(",
-    "Platform::of(",
+    "Platform::query(",
     "addresses.imds",
     "addresses.wire",
     "key(\"imds\")",
     "key(\"wireServer\")",
-    "kiln_guest::find(",
+    "sources::find(",
     "kilnd::boot::",
     "kilnd::watch",
     "metadata_base: Some",
@@ -39,7 +39,7 @@ const CLIENTS: [&str; 11] = [
 ];
 
 /// Who looks like a client, and is none.
-const NO_CLIENTS: [(&str, &str); 1] = [("testkit/src/sim.rs", "the line that it looks at has no such address")];
+const NO_CLIENTS: [(&str, &str); 1] = [("dev/testkit/src/sim.rs", "the line that it looks at has no such address")];
 
 /// What keeps a client from a real service: that network, one like it, or failing elsewhere.
 const KEPT: [&str; 3] = ["testkit::private().inside(", "\"--net\"", "testkit::assert_private()"];
@@ -48,12 +48,13 @@ const KEPT: [&str; 3] = ["testkit::private().inside(", "\"--net\"", "testkit::as
 const PYTHON: (&str, &str, &str) =
     ("azure_under_test.py", "ready[\"imds\"]", "ours.bind((\"169.254.169.254\", 0))\n        return self._imds");
 
-/// The sources of the tests of every crate, by `CRATE/FILE`. Without this one, which names all that it looks for.
+/// The sources of the tests of every crate, by `RING/CRATE/FILE`, without this file, which contains every name it searches for.
 fn sources() -> BTreeMap<String, String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = BTreeMap::new();
-    for path in fs::read_dir(crates).expect("crates").map(|entry| entry.expect("an entry").path()) {
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+    for (manifest, _) in below(&crates, "toml").into_iter().filter(|(file, _)| file.ends_with("/Cargo.toml")) {
+        let name = manifest.trim_end_matches("/Cargo.toml");
+        let path = crates.join(name);
         if path.join("tests").is_dir() {
             let tests = below(&path.join("tests"), "rs");
             found.extend(tests.into_iter().map(|(file, text)| (format!("{name}/{file}"), text)));
@@ -66,7 +67,7 @@ fn sources() -> BTreeMap<String, String> {
             found.extend(tests);
         }
     }
-    found.remove("node/networks.rs").expect("this file");
+    found.remove("programs/kilnd/networks.rs").expect("this file");
     found
 }
 
@@ -132,8 +133,13 @@ fn the_program_is_started_in_a_network_of_the_tests_own_and_nowhere_else() {
 #[test]
 fn a_client_in_the_tests_own_process_is_in_that_network_too() {
     let sources = sources();
-    let some =
-        ["cli/sim/http.rs", "guest/services.rs", "guest/src/imds.rs", "host/src/systemd/tests.rs", "node/crash.rs"];
+    let some = [
+        "programs/kiln/sim/http.rs",
+        "programs/kilnd/crash.rs",
+        "programs/kilnd/sources.rs",
+        "programs/kilnd/src/os/systemd/tests.rs",
+        "programs/kilnd/src/sources/imds.rs",
+    ];
     assert!(some.iter().all(|file| sources.contains_key(*file)), "all are read");
     let mut found = exposed(&sources);
     found.retain(|file| NO_CLIENTS.iter().all(|(known, _)| known != file));

@@ -89,14 +89,14 @@ fn a_seal_that_is_cut_off_leaves_the_owner_recorded() {
         let disk = donor.copy();
         let node = disk.node();
         node.root.stop_after(Some(end));
-        let result = kilnd::seal::seal(&node);
+        let result = kilnd::commands::seal::seal(&node);
         if result.is_ok() {
             assert!(end > 80, "{end} operations");
             break;
         }
         assert_eq!(disk.text("/var/lib/kiln/vm-id").trim(), DONOR, "after {end} operations");
         let node = disk.node();
-        kilnd::seal::seal(&node).expect("the next run");
-        assert_eq!(kilnd::seal::find(&node.root).expect("looked"), [], "after {end} operations");
+        kilnd::commands::seal::seal(&node).expect("the next run");
+        assert_eq!(kilnd::commands::seal::find(&node.root).expect("looked"), [], "after {end} operations");
     }
 }

@@ -14,7 +14,7 @@ use kilnd::apply::{Consent, apply};
 use serde_json::json;
 use support::documents::document;
 use support::program::kilnd_on;
-use support::world::{folder, image, offered, process};
+use support::world::{candidate, folder, image, process};
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
 const KEY: &str = "-----BEGIN EC PRIVATE KEY-----\nc2VjcmV0LWtleS1ieXRlcw==\n-----END EC PRIVATE KEY-----";
@@ -260,10 +260,10 @@ fn no_value_prints_its_secret() {
     testkit::private().inside(|| {
         let node = process(root);
         let config = document(1, &json!({"credentialFrom": {"kind": "file", "name": "/etc/join"}}));
-        let offered = offered(&node, &config);
-        let (_, way) = kilnd::apply::plan(&node, &offered).expect("a way");
-        assert_clean("a way", format!("{way:?} {offered:?} {node:?}").as_bytes());
-        let applied = apply(&node, &offered, Consent::Offer).expect("applied");
+        let candidate = candidate(&node, &config);
+        let (_, way) = kilnd::apply::plan(&node, &candidate).expect("a way");
+        assert_clean("a way", format!("{way:?} {candidate:?} {node:?}").as_bytes());
+        let applied = apply(&node, &candidate, Consent::Automatic).expect("applied");
         assert_clean("what was applied", format!("{applied:?}").as_bytes());
     });
     assert!(assert_private(root, root) >= 3, "the search finds what is there");

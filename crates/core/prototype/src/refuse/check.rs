@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kiln_node_plan::{Inspection, Place, clone_credential};
+use kiln_node_plan::{Inspection, FileLine, clone_credential};
 use kiln_types::{OperatingSystem, Orchestration, PowerState, Provisioning, SecurityType, UpgradeMode};
 use serde::Serialize;
 
@@ -246,7 +246,7 @@ fn of_inside(facts: &Preflight<'_>) -> Vec<Refusal> {
     rows.into_iter().flatten().collect()
 }
 
-fn at(places: &[Place], row: Row, what: &str) -> Option<Refusal> {
+fn at(places: &[FileLine], row: Row, what: &str) -> Option<Refusal> {
     let paths: Vec<&str> = places.iter().map(|place| place.path.as_str()).collect();
     when(!paths.is_empty(), row, format!("the donor has {what} in {}", paths.join(", ")))
 }

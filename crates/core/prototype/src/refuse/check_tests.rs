@@ -277,13 +277,13 @@ fn a_mount_by_uuid_without_nofail_is_refused() {
 
 #[test]
 fn a_static_address_is_refused() {
-    let place = Place { path: "/etc/netplan/50.yaml".into(), line: "addresses: [10.0.0.4/24]".into() };
+    let place = FileLine { path: "/etc/netplan/50.yaml".into(), line: "addresses: [10.0.0.4/24]".into() };
     assert_eq!(inside(|i| i.static_addresses.push(place)), Row::StaticAddress);
 }
 
 #[test]
 fn the_donors_own_name_in_a_unit_file_is_refused() {
-    let place = Place { path: "/etc/systemd/system/kubelet.service".into(), line: "--hostname-override=x".into() };
+    let place = FileLine { path: "/etc/systemd/system/kubelet.service".into(), line: "--hostname-override=x".into() };
     assert_eq!(inside(|i| i.literal_host_names.push(place)), Row::HostName);
 }
 

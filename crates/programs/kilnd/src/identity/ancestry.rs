@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use kiln_host::{Durability, Placed, Root, clock};
+use crate::os::{Durability, Root, clock};
 use kiln_node_plan::Ancestor;
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::ANCESTRY;
 use serde::{Deserialize, Serialize};
 
@@ -28,8 +29,8 @@ pub struct Passage {
 }
 
 /// All passages. A line that cannot be read is left out: it was cut off.
-pub fn read(root: &Root) -> Result<Vec<Passage>, kiln_host::Error> {
-    let bytes = root.read_if_there(ANCESTRY)?.unwrap_or_default();
+pub fn read(root: &Root) -> Result<Vec<Passage>, crate::os::Error> {
+    let bytes = root.read_if_exists(ANCESTRY)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
@@ -43,7 +44,7 @@ pub fn versions(passages: &[Passage]) -> Vec<Ancestor> {
 }
 
 /// Adds a passage, once: a reset that was cut off is done again, and is the same passage.
-pub(super) fn add(root: &Root, from: &str, to: Option<&str>, wall: Duration) -> Result<(), kiln_host::Error> {
+pub(super) fn add(root: &Root, from: &str, to: Option<&str>, wall: Duration) -> Result<(), crate::os::Error> {
     let mut all = read(root)?;
     if all.last().is_some_and(|last| last.from == from && last.to.as_deref() == to) {
         return Ok(());
@@ -54,7 +55,7 @@ pub(super) fn add(root: &Root, from: &str, to: Option<&str>, wall: Duration) -> 
 }
 
 /// Notes the image version that this machine's disk was made of: with the passage to this machine, where there was one.
-pub fn note_version(root: &Root, to: &str, version: &str, wall: Duration) -> Result<(), kiln_host::Error> {
+pub fn note_version(root: &Root, to: &str, version: &str, wall: Duration) -> Result<(), crate::os::Error> {
     let mut all = read(root)?;
     let version = Some(version.to_owned());
     match all.last_mut().filter(|last| last.to.as_deref() == Some(to)) {
@@ -71,10 +72,10 @@ pub fn note_version(root: &Root, to: &str, version: &str, wall: Duration) -> Res
     write(root, &all)
 }
 
-fn write(root: &Root, all: &[Passage]) -> Result<(), kiln_host::Error> {
+fn write(root: &Root, all: &[Passage]) -> Result<(), crate::os::Error> {
     let lines: Vec<String> = all.iter().filter_map(|passage| serde_json::to_string(passage).ok()).collect();
     let text = lines.join("\n") + "\n";
-    root.write_all(&[Placed::new(ANCESTRY, text.as_bytes(), 0o644)], Durability::Later)
+    root.write_all(&[DesiredFile::new(ANCESTRY, text, 0o644)], Durability::Later)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! What a machine has of its own from the beginning.
 
+use kiln_node_plan::DesiredFile;
 use std::fmt::Write as _;
 
-use kiln_host::ssh::{HOST_KEY, HostKey};
-use kiln_host::{Durability, Placed, Root, random};
+use crate::os::ssh::{HOST_KEY, HostKey};
+use crate::os::{Durability, Root, random};
 
 use super::{IdentityError, items, netplan};
 use crate::node::Node;
@@ -37,7 +38,7 @@ pub(super) fn complete(node: &Node) -> Result<(), IdentityError> {
     for item in items::all(root)?.into_iter().filter(|item| item.name == "kubelet-pki") {
         for path in item.telling(root)? {
             // A node that got kilnd while it ran is no clone, and must not lose what it has; a copy of one is for a person to look at.
-            node.journal
+            node.log
                 .warn(format!("the disk belongs to nobody and has `{path}`: if it is a copy, run `kilnd seal --yes`"));
         }
     }
@@ -57,16 +58,16 @@ pub(super) fn make(node: &Node, id: Option<&str>, had: Had) -> Result<(), Identi
     let uuid = random::uuid()?;
     let (nvme_id, nvme_name) = (format!("{uuid}\n"), format!("nqn.2014-08.org.nvmexpress:uuid:{uuid}\n"));
     let mut files = vec![
-        Placed::new(MACHINE_ID, machine_id.as_bytes(), 0o444),
-        Placed::new(HOST_NAME, name.as_bytes(), 0o644),
-        Placed::new(RANDOM_SEED, &seed, 0o600),
+        DesiredFile::new(MACHINE_ID, machine_id, 0o444),
+        DesiredFile::new(HOST_NAME, &name, 0o644),
+        DesiredFile::new(RANDOM_SEED, &seed, 0o600),
     ];
     if had.initiator {
-        files.push(Placed::new(INITIATOR, initiator.as_bytes(), 0o600));
+        files.push(DesiredFile::new(INITIATOR, initiator, 0o600));
     }
     if had.nvme {
-        files.push(Placed::new(NVME_ID, nvme_id.as_bytes(), 0o644));
-        files.push(Placed::new(NVME_NAME, nvme_name.as_bytes(), 0o644));
+        files.push(DesiredFile::new(NVME_ID, nvme_id, 0o644));
+        files.push(DesiredFile::new(NVME_NAME, nvme_name, 0o644));
     }
     root.write_all(&files, Durability::Later)?;
     // Before DHCP says the name to the network, and before kubelet registers under it.
@@ -77,9 +78,9 @@ pub(super) fn make(node: &Node, id: Option<&str>, had: Had) -> Result<(), Identi
 
 /// The name that the platform gave, where its medium is there already; else one that no other machine has, until somebody who knows a
 /// better one says it.
-fn host_name(node: &Node, id: Option<&str>) -> Result<String, kiln_host::Error> {
+fn host_name(node: &Node, id: Option<&str>) -> Result<String, crate::os::Error> {
     // A medium that cannot be read now is read, and complained about, by who comes later.
-    let medium = kiln_guest::ovf_env(&node.endpoints).ok().flatten().filter(|ovf| !ovf.preprovisioned);
+    let medium = crate::sources::ovf_env(&node.endpoints).ok().flatten().filter(|ovf| !ovf.preprovisioned);
     if let Some(name) = medium.and_then(|ovf| ovf.host_name) {
         return Ok(name);
     }
@@ -91,13 +92,11 @@ fn host_name(node: &Node, id: Option<&str>) -> Result<String, kiln_host::Error> 
     Ok(format!("node-{}", &digits[digits.len().saturating_sub(12)..]))
 }
 
-fn host_key(root: &Root) -> Result<(), kiln_host::Error> {
+fn host_key(root: &Root) -> Result<(), crate::os::Error> {
     let key = HostKey::random("kiln")?;
     let public = format!("{HOST_KEY}.pub");
-    let files = [
-        Placed::new(HOST_KEY, key.expose_private().as_bytes(), 0o600),
-        Placed::new(&public, key.public().as_bytes(), 0o644),
-    ];
+    let files =
+        [DesiredFile::new(HOST_KEY, key.expose_private(), 0o600), DesiredFile::new(&public, key.public(), 0o644)];
     root.write_all(&files, Durability::Later)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kiln_host::{Kind, Root};
+use crate::os::{FileKind, Root};
 use kiln_node_plan::{DROP_IN_FOLDER, DropIn, IDENTITY, Treatment};
 
 use super::{IQN_PREFIX, IdentityError, UNINITIALIZED};
@@ -40,7 +40,7 @@ pub fn all(root: &Root) -> Result<Vec<Listed>, IdentityError> {
 
 impl Listed {
     /// The paths that are there, whatever is in them.
-    pub fn found(&self, root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+    pub fn found(&self, root: &Root) -> Result<Vec<String>, crate::os::Error> {
         let mut found = Vec::new();
         for pattern in &self.paths {
             found.extend(root.glob(pattern)?);
@@ -50,14 +50,14 @@ impl Listed {
 
     /// The paths at which something of an identity is. An empty folder, a file that waits for an id and a configuration that fits any
     /// machine are not.
-    pub fn telling(&self, root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+    pub fn telling(&self, root: &Root) -> Result<Vec<String>, crate::os::Error> {
         let mut telling = Vec::new();
         for path in self.found(root)? {
             let tells = match root.kind(&path)? {
                 None => false,
-                Some(Kind::Folder) => !root.names(&path)?.is_empty(),
-                Some(Kind::File) => tells(&self.name, &root.read(&path)?),
-                Some(Kind::Link | Kind::Other) => true,
+                Some(FileKind::Folder) => !root.names(&path)?.is_empty(),
+                Some(FileKind::File) => tells(&self.name, &root.read(&path)?),
+                Some(FileKind::Link | FileKind::Other) => true,
             };
             if tells {
                 telling.push(path);

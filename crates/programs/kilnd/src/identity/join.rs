@@ -1,6 +1,6 @@
 //! How the kubelet of this disk got in, by its kubeconfigs. Nothing of a credential leaves this module but its kind.
 
-use kiln_host::Root;
+use crate::os::Root;
 use kiln_node_config::spec::{CredentialFrom, CredentialKind};
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, DOCUMENT, GENERATIONS, KUBECONFIG, current};
 use kiln_node_plan::{JoinCredential, TokenId};
@@ -31,12 +31,12 @@ enum Token {
 }
 
 /// How the kubelet got in; none where there is no trace of one.
-pub fn credential(root: &Root) -> Result<Option<JoinCredential>, kiln_host::Error> {
+pub fn credential(root: &Root) -> Result<Option<JoinCredential>, crate::os::Error> {
     let first = [current(BOOTSTRAP_KUBECONFIG)].into_iter().chain(FIRST.map(str::to_owned));
     let lasting = [current(KUBECONFIG)].into_iter().chain(LASTING.map(str::to_owned));
     let mut seen = Vec::new();
     for path in first.chain(lasting) {
-        let Some(bytes) = root.read_if_there(&path)? else { continue };
+        let Some(bytes) = root.read_if_exists(&path)? else { continue };
         match kind(&path, &user(&String::from_utf8_lossy(&bytes))) {
             Ok(kind) => return Ok(Some(kind)),
             Err(why) => seen.push(format!("`{path}` {why}")),
@@ -46,10 +46,10 @@ pub fn credential(root: &Root) -> Result<Option<JoinCredential>, kiln_host::Erro
 }
 
 /// Kubeconfigs that name the certificate which kubelet got for one node. Without a first credential beside them they lead nowhere.
-pub(super) fn own(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+pub(super) fn own(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let mut all = Vec::new();
     for path in LASTING {
-        let bytes = root.read_if_there(path)?.unwrap_or_default();
+        let bytes = root.read_if_exists(path)?.unwrap_or_default();
         let certificate = user(&String::from_utf8_lossy(&bytes)).certificate;
         if certificate.is_some_and(|file| file.starts_with(OWN)) {
             all.push(path.to_owned());
@@ -59,7 +59,7 @@ pub(super) fn own(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
 }
 
 /// Files that a document of this disk names as the place of its credential, and whether each holds a bootstrap token.
-pub fn named(root: &Root) -> Result<Vec<(String, bool)>, kiln_host::Error> {
+pub fn named(root: &Root) -> Result<Vec<(String, bool)>, crate::os::Error> {
     let mut all = Vec::new();
     for document in root.glob(&format!("{GENERATIONS}/*/{DOCUMENT}"))? {
         // Of a document that this version would refuse too.
@@ -70,7 +70,7 @@ pub fn named(root: &Root) -> Result<Vec<(String, bool)>, kiln_host::Error> {
         }
         let path = plain(&from.name);
         // A document may name what is no file; nobody joined by that.
-        let Some(bytes) = root.read_if_there(&path).ok().flatten() else { continue };
+        let Some(bytes) = root.read_if_exists(&path).ok().flatten() else { continue };
         let found = (path, holds_token(&String::from_utf8_lossy(&bytes)));
         if !all.contains(&found) {
             all.push(found);

@@ -1,7 +1,8 @@
 //! Network configuration that fits one network card only. cloud-init writes the donor's hardware address into it, and netplan's generator
 //! has turned it into files for networkd before any service of this boot runs.
 
-use kiln_host::{Durability, Placed, Root};
+use crate::os::{Durability, Root};
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::identity::named;
 
 /// What netplan's generator made of it, at the start of this boot.
@@ -13,7 +14,7 @@ pub(super) fn names_a_machine(yaml: &str) -> bool {
 }
 
 /// Lets the configuration fit any machine: cards are known by their names.
-pub fn neutralise(root: &Root) -> Result<(), kiln_host::Error> {
+pub fn neutralise(root: &Root) -> Result<(), crate::os::Error> {
     let mut changed = Vec::new();
     for pattern in named("netplan").map_or(&[][..], |item| item.paths) {
         for path in root.glob(pattern)? {
@@ -27,8 +28,8 @@ pub fn neutralise(root: &Root) -> Result<(), kiln_host::Error> {
             changed.extend(generated(&path, &text).map(|text| (path, text, 0o644)));
         }
     }
-    let files: Vec<Placed<'_>> =
-        changed.iter().map(|(path, text, mode)| Placed::new(path, text.as_bytes(), *mode)).collect();
+    let files: Vec<DesiredFile> =
+        changed.iter().map(|(path, text, mode)| DesiredFile::new(path, text.as_bytes(), *mode)).collect();
     root.write_all(&files, Durability::Later)
 }
 

@@ -1,6 +1,7 @@
 //! A clone gets rid of its donor's identity: everything of the list, first looked at as a whole, then taken away, then made anew.
 
-use kiln_host::{Durability, Found, Kind, Root, Systemd, clock};
+use crate::os::{Durability, FileKind, Root, Systemd, clock};
+use kiln_node_plan::FileState;
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, GENERATIONS, STATE};
 use kiln_node_plan::{JoinCredential, KeepOrDrop, RefuseReason, Treatment, clone_credential};
 
@@ -28,15 +29,15 @@ pub struct Cleaned {
 
 /// Makes a clone a machine of its own.
 pub(super) fn reset(node: &Node, donor: &str, id: Option<&str>) -> Result<(), IdentityError> {
-    let cleaned = clean(&node.root, &REPLACED, |line| node.journal.say(line))?;
-    node.journal.say(&format!("identity: reset {}; {}", cleaned.items.join(", "), cleaned.credential));
+    let cleaned = clean(&node.root, &REPLACED, |line| node.log.info(line))?;
+    node.log.info(&format!("identity: reset {}; {}", cleaned.items.join(", "), cleaned.credential));
     fresh::make(node, id, cleaned.had)?;
     ancestry::add(&node.root, donor, id, clock::wall())?;
     if let Some(socket) = &node.systemd {
         // Without waiting: journald may be ordered after us. Its logs of this boot stay with PID 1 meanwhile.
         let told = Systemd::new(socket, std::time::Duration::from_secs(5)).restart_no_wait(JOURNALD);
         if let Err(error) = told {
-            node.journal.say(&format!("the journal goes on under the donor's machine id: {error}"));
+            node.log.info(&format!("the journal goes on under the donor's machine id: {error}"));
         }
     }
     Ok(())
@@ -87,7 +88,7 @@ pub fn clean(root: &Root, replaced: &[&str], mut say: impl FnMut(&str)) -> Resul
 
 /// Files of others that hold a token of the donor, by its documents. A token must come from outside an image, so it goes wherever it lies:
 /// who writes it for new machines writes it here again, and until then this one waits instead of joining with one that may be revoked.
-fn outside(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+fn outside(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let tokens = join::named(root)?.into_iter().filter(|(_, is_token)| *is_token);
     let mut all = Vec::new();
     for (mut path, _) in tokens {
@@ -106,16 +107,16 @@ fn outside(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
 }
 
 /// A folder stays, empty: its owner and mode were given by a package, and journald writes to disk only where its folder is.
-fn remove(root: &Root, path: &str) -> Result<&'static str, kiln_host::Error> {
+fn remove(root: &Root, path: &str) -> Result<&'static str, crate::os::Error> {
     match root.kind(path)? {
-        Some(Kind::Folder) => root.clear_folder(path).map(|_| "emptied"),
+        Some(FileKind::Folder) => root.clear_folder(path).map(|_| "emptied"),
         _ => root.remove(path, Durability::Later).map(|_| "removed"),
     }
 }
 
 /// Which files of the join credential go, by its kind, and a word on it. The operation that made this clone refused what cannot join; here
 /// the safest is done.
-fn fate(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String), kiln_host::Error> {
+fn fate(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String), crate::os::Error> {
     let kind = credential.kind();
     match clone_credential(credential) {
         Ok(KeepOrDrop::Keep) => Ok((Vec::new(), format!("the join credential ({kind}) stays"))),
@@ -123,7 +124,7 @@ fn fate(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String
             let cache = root.kind(PLUGIN_CACHE)?.map(|_| PLUGIN_CACHE.to_owned());
             Ok((cache.into_iter().collect(), format!("the join credential ({kind}) stays, what it fetched goes")))
         }
-        Ok(KeepOrDrop::Drop { .. }) | Err(RefuseReason::NobodyRenews { .. }) => {
+        Ok(KeepOrDrop::Drop { .. }) | Err(RefuseReason::NotRenewed { .. }) => {
             Ok((tokens(root)?, format!("the join credential ({kind}) goes, a new one comes from outside")))
         }
         Err(RefuseReason::Unknown { why }) => Ok((Vec::new(), format!("the join credential is left alone: {why}"))),
@@ -132,17 +133,17 @@ fn fate(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String
 
 /// Files that hold the donor's token: the secret ones of kiln's own generations, and the kubelet's. What the kind of the credential is told
 /// by comes last, so that whoever is cut off sees it again.
-fn tokens(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+fn tokens(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let (mut all, mut evidence) = (Vec::new(), Vec::new());
     for path in root.glob(&format!("{GENERATIONS}/*/*"))? {
         // Only the superuser reads it: mode 0x00.
-        if matches!(root.look(&path)?, Found::File { mode, .. } if mode.trailing_zeros() >= 6) {
+        if matches!(root.file_state(&path)?, FileState::File { mode, .. } if mode.trailing_zeros() >= 6) {
             if path.ends_with(BOOTSTRAP_KUBECONFIG) { evidence.push(path) } else { all.push(path) }
         }
     }
     all.extend(join::own(root)?);
     for path in join::FIRST {
-        if root.kind(path)? == Some(Kind::File) {
+        if root.kind(path)? == Some(FileKind::File) {
             all.push(path.to_owned());
         }
     }

@@ -1,8 +1,8 @@
 //! What tenants left behind in the container runtime. Image content and the snapshots of images stay: they are what a clone saves.
 
-use kiln_host::{Kind, Root};
+use crate::os::{FileKind, Root};
 
-use crate::inspect::bolt::Database;
+use crate::commands::inspect::bolt::Database;
 
 /// What containerd keeps of pods and containers that ran: their names, addresses, environment and status. It finds them gone at its next
 /// start and takes them for dead.
@@ -16,10 +16,10 @@ const STATES: [&str; 6] = [
 ];
 
 /// The folders that something of a tenant may be in.
-pub(super) fn folders(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+pub(super) fn folders(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let mut all = Vec::new();
     for path in STATES {
-        if root.kind(path)? == Some(Kind::Folder) {
+        if root.kind(path)? == Some(FileKind::Folder) {
             all.push(path.to_owned());
         }
     }
@@ -42,8 +42,8 @@ pub(super) enum Layers {
 
 /// The folders of what containers wrote. Layers of images lie beside them and look alike: only the runtime's own list tells them apart.
 /// The list stays as it is; a container with nothing left of it is dead, and is removed by who finds it.
-pub(super) fn layers(root: &Root) -> Result<Layers, kiln_host::Error> {
-    let Some(bytes) = root.read_if_there(&format!("{SNAPSHOTTER}/metadata.db"))? else {
+pub(super) fn layers(root: &Root) -> Result<Layers, crate::os::Error> {
+    let Some(bytes) = root.read_if_exists(&format!("{SNAPSHOTTER}/metadata.db"))? else {
         return Ok(Layers::Known(Vec::new()));
     };
     let listed = Database::open(&bytes).and_then(|database| database.buckets(&["v1", "snapshots"]));
@@ -58,7 +58,7 @@ pub(super) fn layers(root: &Root) -> Result<Layers, kiln_host::Error> {
         if let (Some(VIEW | ACTIVE), Some(id)) = (kind, id) {
             for inner in ["fs", "work"] {
                 let path = format!("{SNAPSHOTTER}/snapshots/{id}/{inner}");
-                if root.kind(&path)? == Some(Kind::Folder) {
+                if root.kind(&path)? == Some(FileKind::Folder) {
                     folders.push(path);
                 }
             }

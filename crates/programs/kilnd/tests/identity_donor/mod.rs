@@ -10,9 +10,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use kiln_guest::VmId;
-use kilnd::args::Places;
+use kilnd::args::Locations;
 use kilnd::node::Node;
+use kilnd::sources::VmId;
 
 pub(crate) const DONOR: &str = "11111111-2222-4333-8444-555555555555";
 pub(crate) const DONOR_NAME: &str = "donor000001";
@@ -79,7 +79,7 @@ impl Disk {
 
     /// The same in this process.
     pub(crate) fn node(&self) -> Node {
-        let places = Places {
+        let places = Locations {
             root: self.path().to_owned(),
             imds: None,
             wire_server: None,

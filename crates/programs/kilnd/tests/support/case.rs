@@ -79,10 +79,10 @@ pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
     printed.push_str(&String::from_utf8_lossy(&output.stderr));
     if let Some(imds) = &imds {
         match imds.asked_while_down() {
-            None => _ = writeln!(printed, "[user data asked for {} times]", imds.asked()),
+            None => _ = writeln!(printed, "[user data asked for {} times]", imds.user_data_requests()),
             Some(unanswered) => {
                 let more = if unanswered > 1 { "again and again" } else { "once" };
-                let answered = imds.asked() - unanswered;
+                let answered = imds.user_data_requests() - unanswered;
                 _ = writeln!(printed, "[user data asked for {more} while nobody answered, then {answered} times]");
             }
         }

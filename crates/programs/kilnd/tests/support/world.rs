@@ -6,10 +6,10 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use kiln_node_config::NodeConfig;
+use kilnd::apply::candidate::Candidate;
 use kilnd::args::Args;
-use kilnd::journal::Journal;
+use kilnd::log::Log;
 use kilnd::node::Node;
-use kilnd::offer::Offered;
 
 /// The machine that the folder belongs to.
 pub(crate) const MACHINE: &str = "11111111-2222-3333-4444-555555555555";
@@ -50,13 +50,13 @@ pub(crate) fn process(root: &Path) -> Node {
     for (option, folder) in [("--root", ""), ("--dmi", "dmi"), ("--cd", "cd"), ("--credentials", "credentials")] {
         words.extend([option.into(), root.join(folder).into()]);
     }
-    let places = Args::parse(words).expect("a command line").places;
-    Node { journal: Journal::silent(|| 0), ..Node::open(&places).expect("a root") }
+    let places = Args::parse(words).expect("a command line").locations;
+    Node { log: Log::silent(|| 0), ..Node::open(&places).expect("a root") }
 }
 
-/// The document as it is offered.
-pub(crate) fn offered(node: &Node, config: &NodeConfig) -> Offered {
-    Offered::read(&node.root, config.to_json().as_bytes(), "test").expect("a good document")
+/// The document as it is candidate.
+pub(crate) fn candidate(node: &Node, config: &NodeConfig) -> Candidate {
+    Candidate::read(&node.root, config.to_json().as_bytes(), "test").expect("a good document")
 }
 
 /// What is in memory goes.

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use control_plane::{ControlPlane, Identity, shared, unique};
-use kiln_node_client::{Client, Condition, Node, Place, Truth};
+use kilnd::apiserver::{Client, Condition, ConditionStatus, Node, Target};
 use serde_json::{Value, json};
 
 pub(crate) use azure::azure;
@@ -59,7 +59,7 @@ impl Watched {
         write(&root.path().join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
         write(&root.path().join("etc/group"), "root:x:0:\n");
         write(&root.path().join("dmi/product_uuid"), &azure().instance(instance).vm_id);
-        let server = Place {
+        let server = Target {
             server: plane.server(),
             authority: plane.authority().to_owned(),
             certificates: vec![certificate],
@@ -169,7 +169,7 @@ impl Watched {
     }
 
     /// Our condition of the Node object: status, reason and message.
-    pub(crate) fn condition(&self) -> (Truth, String, String) {
+    pub(crate) fn condition(&self) -> (ConditionStatus, String, String) {
         let ours = self.object().condition("KilnConfigured").cloned().unwrap_or_default();
         (ours.status, ours.reason, ours.message)
     }
@@ -285,14 +285,14 @@ impl Kubelet {
         let heard = Arc::new(AtomicBool::new(true));
         let (lives, beats, over) = (Arc::clone(&well), Arc::clone(&heard), Arc::clone(&ended));
         thread::spawn(move || {
-            let ready = Condition::new("Ready", Truth::True, "KubeletReady", "");
+            let ready = Condition::new("Ready", ConditionStatus::True, "KubeletReady", "");
             while !over.load(Ordering::SeqCst) {
                 if lives.load(Ordering::SeqCst)
                     && beats.load(Ordering::SeqCst)
                     && let Ok(node) = client.node()
                 {
                     let beat = BEAT.fetch_add(1, Ordering::SeqCst);
-                    let _ = client.set_condition(&ready, &node, &kiln_host::clock::rfc3339(Duration::from_secs(beat)));
+                    let _ = client.set_condition(&ready, &node, &kilnd::os::clock::rfc3339(Duration::from_secs(beat)));
                 }
                 thread::sleep(Duration::from_millis(400));
             }

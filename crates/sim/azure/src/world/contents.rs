@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kiln_node_plan::{
-    Ancestor, CustomData, DiskUse, FirstBootUnit, FstabEntry, JoinCredential, Place, SecretPlace, parse_fstab,
+    Ancestor, CustomData, DiskUse, FirstBootUnit, FstabEntry, JoinCredential, FileLine, SecretPlace, parse_fstab,
 };
 use serde::{Deserialize, Serialize};
 
@@ -36,9 +36,9 @@ pub struct Contents {
     /// Custom data that a first boot left behind.
     pub custom_data: CustomData,
     /// Files that contain the machine's name and that a clone would share.
-    pub literal_host_names: Vec<Place>,
+    pub literal_host_names: Vec<FileLine>,
     /// Files that configure a static address.
-    pub static_addresses: Vec<Place>,
+    pub static_addresses: Vec<FileLine>,
     /// The identity items on the disk, each with a value that identifies its machine.
     pub identity: BTreeMap<String, String>,
     /// The version of the first-boot unit, which resets the identity of a clone.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_node_plan::{DiskUse, JoinCredential, Place, SecretPlace};
+use kiln_node_plan::{DiskUse, JoinCredential, FileLine, SecretPlace};
 use serde::{Deserialize, Serialize};
 
 /// Overrides of the default disk contents. Unset fields keep the default.
@@ -38,10 +38,10 @@ pub struct ContentsSpec {
     pub join_credential: Option<JoinCredential>,
     /// Files that contain the machine's name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub literal_host_names: Option<Vec<Place>>,
+    pub literal_host_names: Option<Vec<FileLine>>,
     /// Files that configure a static address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub static_addresses: Option<Vec<Place>>,
+    pub static_addresses: Option<Vec<FileLine>>,
     /// The version of the installed first-boot unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_boot_unit: Option<String>,
