@@ -56,7 +56,7 @@ pub(crate) fn boot(seed: u64) -> Boot {
             .map(|_| match dice.below(12) {
                 0 => "missing.service".into(),
                 // An alias. systemd writes primary names here, and systemd-analyze skips anything else.
-                1 if seed % 2 == 0 => "default.target".into(),
+                1 if seed.is_multiple_of(2) => "default.target".into(),
                 _ => UnitName::from(names[dice.place(names.len())].as_str()),
             })
             .collect();

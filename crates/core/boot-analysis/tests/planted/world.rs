@@ -16,7 +16,7 @@ pub(crate) struct Planned {
     /// Indices of the units that it is ordered after, all smaller than its own.
     pub after: Vec<usize>,
     pub triggered_by: Option<usize>,
-    /// A oneshot without RemainAfterExit=, which is never active.
+    /// A oneshot without `RemainAfterExit=`, which is never active.
     pub is_transient: bool,
 }
 

@@ -71,9 +71,10 @@ impl Units {
         if only.is_none_or(|only| only == unit) {
             self.selected.insert(shown.clone());
         }
-        let is_drop_in = path.extension().is_some_and(|kind| kind == "conf");
-        let is_hidden =
-            |file: &File| file.path == shown || !is_drop_in && file.unit == unit && !file.path.ends_with(".conf");
+        let is_drop_in = |path: &Path| path.extension().is_some_and(|kind| kind == "conf");
+        let is_hidden = |file: &File| {
+            file.path == shown || !is_drop_in(path) && file.unit == unit && !is_drop_in(Path::new(&file.path))
+        };
         if !self.files.iter().any(is_hidden) {
             self.files.push(File { unit: unit.to_owned(), text: text(path)?, path: shown });
         }

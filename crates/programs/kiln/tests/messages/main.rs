@@ -121,7 +121,7 @@ fn replay(transcript: &str, folder: &Path, environment: &BTreeMap<String, String
         let code = finished.code.map_or("none".to_owned(), |code| code.to_string());
         let output = format!("{}{}", finished.stdout, finished.stderr).replace(&folder.display().to_string(), "TMP");
         let output = RANDOM.iter().fold(output, |output, prefix| without_random(&output, prefix));
-        text.push_str(&format!("$ {line}\n[exit code {code}]\n{}\n", trimmed(&output)));
+        text = format!("{text}$ {line}\n[exit code {code}]\n{}\n", trimmed(&output));
     }
     text
 }
