@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
-use kiln_engine::{AutoRequest, Ending, Happening, News, PARALLEL, Watcher, Wish, auto_update, update};
+use kiln_engine::{AutoRequest, RunEnd, RunEventKind, RunEvent, PARALLEL, EventSink, Wish, auto_update, update};
 use kiln_prototype::donor::DonorRules;
 use kiln_prototype::journal::Event;
 use kiln_prototype::step::Step;
@@ -42,7 +42,7 @@ async fn instant() {
     let before = world.wire.seen().len();
     let began = std::time::Instant::now();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.expect("a run");
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
     println!(
         "one run against an instant Azure: {:.2} s, {} requests",
         began.elapsed().as_secs_f64(),
@@ -54,12 +54,12 @@ async fn instant() {
 #[derive(Default)]
 struct Away(Mutex<(Option<Instant>, Option<Instant>)>);
 
-impl Watcher for Away {
-    fn told(&self, news: News) -> BoxFuture<'_, ()> {
+impl EventSink for Away {
+    fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
         let mut times = self.0.lock().expect("one thread");
         match news.what {
-            Happening::Starting { step: Step::PowerOff, .. } => times.0 = Some(Instant::now()),
-            Happening::Recorded(Event::Succeeded { step: Step::AwaitReady, .. }) => times.1 = Some(Instant::now()),
+            RunEventKind::Starting { step: Step::PowerOff, .. } => times.0 = Some(Instant::now()),
+            RunEventKind::Recorded(Event::Succeeded { step: Step::AwaitReady, .. }) => times.1 = Some(Instant::now()),
             _ => {}
         }
         Box::pin(std::future::ready(()))

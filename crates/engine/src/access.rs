@@ -7,7 +7,7 @@ use kiln_kubernetes::rbac::{PERMISSIONS, Scope};
 use kiln_types::{AccessScope, Factory, Grant, NeededFor, PoolName, allowances};
 use serde::Serialize;
 
-use crate::side::SideError;
+use crate::side::Error;
 use crate::{Context, Error};
 
 /// Whom a permission is asked of.
@@ -57,7 +57,7 @@ impl AccessReport {
 }
 
 /// Asks the cloud and the cluster for each permission that a run on these pools needs. Nothing is written.
-pub async fn check_access<F: Factory>(context: &Context<F>, asked: &[PoolName]) -> Result<AccessReport, SideError> {
+pub async fn check_access<F: Factory>(context: &Context<F>, asked: &[PoolName]) -> Result<AccessReport, Error> {
     let mut rows = azure(context, asked).await?;
     for mut access in context.cluster.access(&context.namespace, &PERMISSIONS).await? {
         let permission = access.permission;
@@ -79,7 +79,7 @@ pub async fn check_access<F: Factory>(context: &Context<F>, asked: &[PoolName]) 
     Ok(AccessReport { rows })
 }
 
-async fn azure<F: Factory>(context: &Context<F>, asked: &[PoolName]) -> Result<Vec<AccessRow>, SideError> {
+async fn azure<F: Factory>(context: &Context<F>, asked: &[PoolName]) -> Result<Vec<AccessRow>, Error> {
     let needs = context.factory.needs();
     let (own, linked): (Vec<_>, Vec<_>) = needs.iter().partition(|need| need.needed_for != NeededFor::Linked);
     let home = grants(context, &AccessScope::Home).await;

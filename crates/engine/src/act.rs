@@ -10,12 +10,12 @@ use kiln_prototype::decide::acted;
 use kiln_prototype::diff::VersionFacts;
 use kiln_prototype::journal::{Event, Memo, StepFailure};
 use kiln_prototype::step::Step;
-use kiln_types::{Factory, FactoryError, OperationHandle, SavedExtension, SecretText};
+use kiln_types::{Factory, FactoryError, OperationHandle, SavedExtension, Secret};
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::carry::Carrier;
 use crate::error::{Error, of_cloud, of_cluster};
-use crate::news::Happening;
+use crate::news::RunEventKind;
 
 /// As kamino: a drain has three times what each pod gets.
 const GRACES_PER_DRAIN: u32 = 3;
@@ -33,10 +33,10 @@ impl<F: Factory> Carrier<'_, F> {
     pub(crate) async fn act(&mut self, step: Step, action: Action, memo: Option<Memo>) -> Result<(), Error> {
         self.lease.check().await.map_err(|error| self.interrupted(error))?;
         self.record(Event::Started { step, memo }).await?;
-        let held = self.run.held();
-        self.tell(Happening::Starting { step, held }).await;
+        let held = self.run.holds();
+        self.tell(RunEventKind::Starting { step, held }).await;
         let done = Box::pin(self.perform(&action)).await;
-        self.tell(Happening::Acted { step }).await;
+        self.tell(RunEventKind::Acted { step }).await;
         self.seen.forget(&action);
         match done.map(|handle| acted(step, handle)) {
             Ok(Some(event)) => self.record(event).await,
@@ -103,7 +103,7 @@ impl<F: Factory> Carrier<'_, F> {
     }
 
     async fn drain(&mut self) -> Done {
-        let policy = &self.run.header.policy;
+        let policy = &self.run.header.options;
         let flags =
             Flags { force: policy.force, delete_emptydir_data: true, ignore_daemonsets: true, ..Flags::default() };
         let within = Duration::from_secs((policy.grace_seconds * GRACES_PER_DRAIN).into()).max(LEAST_DRAIN);
@@ -132,11 +132,11 @@ impl<F: Factory> Carrier<'_, F> {
         let drained = loop {
             tokio::select! {
                 drained = &mut drained => break drained,
-                Some(progress) = news.recv() => self.tell(Happening::Drain(progress)).await,
+                Some(progress) = news.recv() => self.tell(RunEventKind::Drain(progress)).await,
             }
         };
         while let Ok(progress) = news.try_recv() {
-            self.tell(Happening::Drain(progress)).await;
+            self.tell(RunEventKind::Drain(progress)).await;
         }
         drained.map(|()| None).map_err(|error| of_drain(&error))
     }
@@ -163,7 +163,7 @@ impl<F: Factory> Carrier<'_, F> {
         let custom_data = inspection.custom_data.bytes().and_then(|bytes| std::str::from_utf8(bytes.expose()).ok());
         let recipe = OriginalRecipe {
             image: read.recipe.image,
-            custom_data: custom_data.map(SecretText::new),
+            custom_data: custom_data.map(Secret::new),
             extensions: read
                 .recipe
                 .extensions

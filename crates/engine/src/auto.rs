@@ -5,16 +5,16 @@ use std::num::NonZeroUsize;
 
 use futures_util::{StreamExt, stream};
 use kiln_kubernetes::{NodeName, NodeSeen};
-use kiln_prototype::donor::{Choice, DonorRules, NodeFacts, Surroundings, choose};
+use kiln_prototype::donor::{Choice, DonorRules, Node, DonorInput, choose};
 use kiln_types::{Factory, Pool, PoolName};
 
 use crate::context::Context;
 use crate::error::Error;
 use crate::node_facts::facts_of;
 use crate::prototype::{is_open, resume, update};
-use crate::report::{Ending, Report};
+use crate::report::{RunEnd, Report};
 use crate::request::{Request, Wish};
-use crate::side::SideError;
+use crate::side::Error;
 
 /// Pools that are worked on at once. Each asks the cloud a few times a minute; more would meet its limits for writes of one subscription.
 pub const PARALLEL: NonZeroUsize = NonZeroUsize::new(8).unwrap();
@@ -41,12 +41,12 @@ pub struct PoolReport {
     /// The choice of a donor, with a reason for every node; none where a run was open and was gone on with.
     pub choice: Option<Choice>,
     /// What became of it.
-    pub became: Became,
+    pub became: PoolOutcome,
 }
 
 /// What became of a pool.
 #[derive(Debug)]
-pub enum Became {
+pub enum PoolOutcome {
     /// It does not fit, or there is nothing to do. Nothing was touched.
     Skipped(Vec<String>),
     /// This node would be cloned.
@@ -57,18 +57,18 @@ pub enum Became {
     Failed(Error),
 }
 
-impl Became {
+impl PoolOutcome {
     /// Whether the pool is as it was asked for, or was left alone for a reason.
     pub fn is_well(&self) -> bool {
         match self {
             Self::Skipped(_) | Self::WouldClone(_) => true,
-            Self::Ran(report) => matches!(report.ending, Ending::Completed { .. } | Ending::Refused(_)),
+            Self::Ran(report) => matches!(report.ending, RunEnd::Completed { .. } | RunEnd::Refused(_)),
             Self::Failed(_) => false,
         }
     }
 }
 
-impl fmt::Display for Became {
+impl fmt::Display for PoolOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Skipped(reasons) => write!(f, "skipped: {}", reasons.join("; ")),
@@ -83,14 +83,14 @@ impl fmt::Display for Became {
 pub async fn auto_update<F: Factory>(
     context: &Context<F>,
     request: &AutoRequest,
-) -> Result<Vec<PoolReport>, SideError> {
+) -> Result<Vec<PoolReport>, Error> {
     let pools = context.pools(&request.pools).await?;
     let nodes = context.cluster.all_nodes().await?;
     let nodes = &nodes;
     let mut reports: Vec<PoolReport> = stream::iter(pools)
         .map(|pool| async move {
             let name = pool.name.clone();
-            let failed = |error| PoolReport { pool: name, choice: None, became: Became::Failed(error) };
+            let failed = |error| PoolReport { pool: name, choice: None, became: PoolOutcome::Failed(error) };
             Box::pin(one(context, request, pool, nodes)).await.unwrap_or_else(failed)
         })
         .buffer_unordered(request.parallel.get())
@@ -113,15 +113,15 @@ async fn one<F: Factory>(
     }
     let reading = match context.read(pool).await {
         Ok(reading) => reading,
-        Err(SideError::Operate(error)) => return Err(error),
+        Err(Error::Operate(error)) => return Err(error),
         Err(other) => {
-            let became = Became::Skipped(vec![other.to_string()]);
+            let became = PoolOutcome::Skipped(vec![other.to_string()]);
             return Ok(PoolReport { pool: name, choice: None, became });
         }
     };
     let of_pool = |node: &&NodeSeen| node.machine().is_none_or(|machine| machine.is_of(&name));
-    let facts: Vec<NodeFacts> = nodes.iter().filter(of_pool).map(facts_of).collect();
-    let around = Surroundings {
+    let facts: Vec<Node> = nodes.iter().filter(of_pool).map(facts_of).collect();
+    let around = DonorInput {
         pool: &reading.pool,
         instances: &reading.instances,
         line: reading.line.as_ref(),
@@ -132,8 +132,8 @@ async fn one<F: Factory>(
     };
     let choice = choose(&facts, &request.rules, around);
     let became = match &choice.donor {
-        Err(why) => Became::Skipped(vec![why.to_string()]),
-        Ok(donor) if request.dry_run => Became::WouldClone(donor.clone()),
+        Err(why) => PoolOutcome::Skipped(vec![why.to_string()]),
+        Ok(donor) if request.dry_run => PoolOutcome::WouldClone(donor.clone()),
         Ok(donor) => {
             let node = NodeName::try_from(donor.clone()).map_err(Error::BadNode)?;
             ran(update(context, &Request { node, wish: request.wish.clone() }).await?)
@@ -142,9 +142,9 @@ async fn one<F: Factory>(
     Ok(PoolReport { pool: name, choice: Some(choice), became })
 }
 
-fn ran(report: Report) -> Became {
+fn ran(report: Report) -> PoolOutcome {
     match report.ending {
-        Ending::Refused(reasons) if report.run.is_none() => Became::Skipped(reasons),
-        _ => Became::Ran(report),
+        RunEnd::Refused(reasons) if report.run.is_none() => PoolOutcome::Skipped(reasons),
+        _ => PoolOutcome::Ran(report),
     }
 }

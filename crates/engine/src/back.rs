@@ -1,22 +1,22 @@
-//! Rolling back, as [`kiln_prototype::back`] decides it.
+//! Rolling back, as [`kiln_prototype::rollback`] decides it.
 
 use std::fmt;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use kiln_kubernetes::OriginalStore;
-use kiln_prototype::back::{Ask, Back, Place, RecipeTo, To, Write, decide, lift};
+use kiln_prototype::rollback::{Ask, Back, Place, RecipeTo, To, Write, decide, unpause};
 use kiln_types::{Factory, ImageSource, PoolName, RecipeChange, Tags};
 use serde::Serialize;
 
-use crate::news::Happening;
+use crate::news::RunEventKind;
 use crate::original::put_back;
-use crate::side::{Reading, SideError};
+use crate::side::{Reading, Error};
 use crate::{Context, Error};
 
 /// What a person asks for.
 #[derive(Debug, Clone, Default)]
-pub struct BackRequest {
+pub struct RollbackRequest {
     /// The pool; the only one where none is named.
     pub pool: Option<PoolName>,
     /// Where to.
@@ -33,7 +33,7 @@ pub struct BackRequest {
 /// What a roll back did, or would do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct BackReport {
+pub struct RollbackReport {
     pub pool: PoolName,
     /// Whether it was done.
     pub done: bool,
@@ -46,7 +46,7 @@ pub struct BackReport {
 }
 
 /// Takes a bad version away from new nodes and puts the pool on hold.
-pub async fn rollback<F: Factory>(context: &Context<F>, request: &BackRequest) -> Result<BackReport, SideError> {
+pub async fn rollback<F: Factory>(context: &Context<F>, request: &RollbackRequest) -> Result<RollbackReport, Error> {
     let reading = context.read(context.one_pool(request.pool.as_ref()).await?).await?;
     let pool = reading.pool.name.clone();
     let line = reading.line.as_ref().ok_or_else(|| no_line(&reading))?;
@@ -76,10 +76,10 @@ pub async fn rollback<F: Factory>(context: &Context<F>, request: &BackRequest) -
         .filter(|run| run.closed.is_none())
         .map(|run| format!("run {} is open and would give {} to new nodes", run.id, run.header.version));
     if request.dry_run {
-        return Ok(BackReport { pool, done: false, open_run, back });
+        return Ok(RollbackReport { pool, done: false, open_run, back });
     }
     for write in &back.writes {
-        context.tell(&pool, None, Happening::Note(describe(write))).await;
+        context.tell(&pool, None, RunEventKind::Note(describe(write))).await;
         match write {
             Write::Mark(tags) => mark(context, &reading, tags).await?,
             Write::Include(number) => exclude(context, &reading, number, false).await?,
@@ -100,24 +100,24 @@ pub async fn rollback<F: Factory>(context: &Context<F>, request: &BackRequest) -
             }
         }
     }
-    Ok(BackReport { pool, done: true, open_run, back })
+    Ok(RollbackReport { pool, done: true, open_run, back })
 }
 
 /// Lets automatic runs go on. What was bad stays remembered.
-pub async fn lift_hold<F: Factory>(context: &Context<F>, pool: Option<&PoolName>) -> Result<PoolName, SideError> {
+pub async fn unpause<F: Factory>(context: &Context<F>, pool: Option<&PoolName>) -> Result<PoolName, Error> {
     let reading = context.read(context.one_pool(pool).await?).await?;
     let line = reading.line.as_ref().ok_or_else(|| no_line(&reading))?;
-    let tags = lift(line).ok_or_else(|| SideError::NotHeld(reading.pool.name.clone()))?;
+    let tags = unpause(line).ok_or_else(|| Error::NotHeld(reading.pool.name.clone()))?;
     mark(context, &reading, &tags).await?;
     Ok(reading.pool.name)
 }
 
-pub(crate) fn no_line(reading: &Reading) -> SideError {
+pub(crate) fn no_line(reading: &Reading) -> Error {
     let line = format!("{}/{}", reading.definition_name.gallery, reading.definition_name.definition);
-    SideError::NoLine { pool: reading.pool.name.clone(), line }
+    Error::NoLine { pool: reading.pool.name.clone(), line }
 }
 
-async fn mark<F: Factory>(context: &Context<F>, reading: &Reading, tags: &Tags) -> Result<(), SideError> {
+async fn mark<F: Factory>(context: &Context<F>, reading: &Reading, tags: &Tags) -> Result<(), Error> {
     let line = reading.line.as_ref().ok_or_else(|| no_line(reading))?;
     let what = format!("write tags of the image definition of `{}`", reading.pool.name);
     let asked = context.factory.tag_definition(line, tags).await.map_err(Error::cloud(what.as_str()))?;
@@ -129,7 +129,7 @@ async fn exclude<F: Factory>(
     reading: &Reading,
     number: &kiln_types::VersionNumber,
     excluded: bool,
-) -> Result<(), SideError> {
+) -> Result<(), Error> {
     let what = if excluded { format!("exclude version {number}") } else { format!("include version {number}") };
     let asked = context.factory.set_excluded(&reading.definition_name, number, excluded).await;
     context.settle(&what, &asked.map_err(Error::cloud(what.as_str()))?).await
@@ -140,7 +140,7 @@ pub(crate) async fn set_recipe<F: Factory>(
     context: &Context<F>,
     pool: &PoolName,
     change: &RecipeChange,
-) -> Result<(), SideError> {
+) -> Result<(), Error> {
     let what = format!("change what new nodes of `{pool}` are made from");
     let now = context.factory.describe_pool(pool).await.map_err(Error::cloud(what.as_str()))?;
     let revision = now.revision.unwrap_or_else(|| kiln_types::Revision::new("*"));
@@ -159,7 +159,7 @@ fn describe(write: &Write) -> String {
     }
 }
 
-impl fmt::Display for BackReport {
+impl fmt::Display for RollbackReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pool, done, open_run, back } = self;
         let bad: Vec<String> = back.bad.iter().map(ToString::to_string).collect();

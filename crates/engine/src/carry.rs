@@ -1,17 +1,17 @@
 //! Carries a run: asks what is next, does it, writes it down, and asks again.
 
 use kiln_kubernetes::{Journal, JournalStore, NodeName, Owner, PoolLease};
-use kiln_node_plan::Inspection;
+use kiln_types::Inspection;
 use kiln_prototype::decide::{Decision, current, failed, next};
 use kiln_prototype::journal::{Entry, Event, Outcome, Run, StepFailure};
 use kiln_prototype::observed::Observed;
-use kiln_prototype::step::{Held, Step};
+use kiln_prototype::step::{Hold, Step};
 use kiln_types::{ErrorClass, Factory};
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::news::Happening;
-use crate::report::{Ending, Report};
+use crate::news::RunEventKind;
+use crate::report::{RunEnd, Report};
 
 /// A run in somebody's hands.
 pub(crate) struct Carrier<'a, F> {
@@ -49,8 +49,8 @@ impl<F: Factory> Carrier<'_, F> {
             if self.context.stop.is_told() {
                 match self.halt() {
                     Halt::Here(at) => {
-                        let held = self.run.held();
-                        return Ok(self.report(Ending::Stopped { at, held }));
+                        let held = self.run.holds();
+                        return Ok(self.report(RunEnd::Stopped { at, held }));
                     }
                     Halt::GiveBack(step) => {
                         let failure = StepFailure { class: ErrorClass::Refused, message: "cancelled".to_owned() };
@@ -65,17 +65,17 @@ impl<F: Factory> Carrier<'_, F> {
                 Decision::Record(event) => self.record(event).await?,
                 Decision::Run { step, action, memo } => Box::pin(self.act(step, action, memo)).await?,
                 Decision::Release { held, action } => {
-                    Box::pin(self.act(held.given_back_by(), action, None)).await?;
+                    Box::pin(self.act(held.released_by(), action, None)).await?;
                 }
                 Decision::Wait(wait) => Box::pin(self.wait(wait)).await?,
                 Decision::Done(outcome) => return Ok(self.report(outcome.into())),
-                Decision::Stuck(stuck) => return Ok(self.report(Ending::Stuck(stuck))),
+                Decision::Stuck(stuck) => return Ok(self.report(RunEnd::Stuck(stuck))),
                 Decision::Refuse(reasons) => {
                     // Only a run that died between its first two entries comes here; nothing of it was begun.
                     let failure = StepFailure { class: ErrorClass::Refused, message: reasons.join("; ") };
                     let outcome = Outcome::Failed { step: Step::Preflight, failure };
                     self.record(Event::Closed { outcome }).await?;
-                    return Ok(self.report(Ending::Refused(reasons)));
+                    return Ok(self.report(RunEnd::Refused(reasons)));
                 }
             }
         }
@@ -87,7 +87,7 @@ impl<F: Factory> Carrier<'_, F> {
         let (at, event) = (entry.at, entry.event.clone());
         self.store.append(&mut self.journal, entry).await.map_err(|error| self.interrupted(error))?;
         self.run.note(at, &event);
-        self.tell(Happening::Recorded(event)).await;
+        self.tell(RunEventKind::Recorded(event)).await;
         Ok(())
     }
 
@@ -97,14 +97,14 @@ impl<F: Factory> Carrier<'_, F> {
         self.record(failed(&self.run, step, failure)).await
     }
 
-    pub(crate) async fn tell(&self, what: Happening) {
+    pub(crate) async fn tell(&self, what: RunEventKind) {
         self.context.tell(&self.run.header.pool, Some(&self.run.id), what).await;
     }
 
     /// Says what does not keep the run from going on.
     pub(crate) async fn note(&mut self, text: String) {
         self.notes.push(text.clone());
-        self.tell(Happening::Note(text)).await;
+        self.tell(RunEventKind::Note(text)).await;
     }
 
     pub(crate) fn interrupted(&self, source: kiln_kubernetes::Error) -> Error {
@@ -113,19 +113,19 @@ impl<F: Factory> Carrier<'_, F> {
 
     fn halt(&self) -> Halt {
         let Some(step) = current(&self.run) else { return Halt::GoOn };
-        let away = [Held::Node, Held::Protection, Held::Absence, Held::Power];
+        let away = [Hold::Node, Hold::Protection, Hold::Absence, Hold::Power];
         if self.run.failed.is_some() {
             Halt::GoOn
-        } else if step.comes_before_the_copy() {
+        } else if step.is_up_to_snapshot() {
             Halt::GiveBack(step)
-        } else if self.run.held().iter().any(|held| away.contains(held)) {
+        } else if self.run.holds().iter().any(|held| away.contains(held)) {
             Halt::GoOn
         } else {
             Halt::Here(step)
         }
     }
 
-    fn report(self, ending: Ending) -> Report {
+    fn report(self, ending: RunEnd) -> Report {
         Report {
             pool: self.run.header.pool.clone(),
             node: self.node,

@@ -9,7 +9,7 @@ use kiln_prototype::run::RunId;
 use kiln_types::{Factory, PoolName};
 
 use crate::inside::Inside;
-use crate::news::{Happening, News, Watcher};
+use crate::news::{RunEventKind, RunEvent, EventSink};
 use crate::stop::Stop;
 
 /// The time of day.
@@ -37,7 +37,7 @@ pub struct Context<F> {
     /// Who asks, for journals and tags.
     pub who: String,
     /// Who is told.
-    pub watcher: Arc<dyn Watcher>,
+    pub watcher: Arc<dyn EventSink>,
     /// Whether to stop.
     pub stop: Stop,
 }
@@ -84,7 +84,7 @@ impl<F: Factory> Context<F> {
     }
 
     /// Tells something.
-    pub async fn tell(&self, pool: &PoolName, run: Option<&RunId>, what: Happening) {
-        self.watcher.told(News { pool: pool.clone(), run: run.cloned(), what }).await;
+    pub async fn tell(&self, pool: &PoolName, run: Option<&RunId>, what: RunEventKind) {
+        self.watcher.told(RunEvent { pool: pool.clone(), run: run.cloned(), what }).await;
     }
 }

@@ -5,7 +5,7 @@ use kiln_prototype::diff::{Diff, VersionFacts, diff};
 use kiln_types::{Factory, PoolName, VersionNumber};
 
 use crate::Context;
-use crate::side::SideError;
+use crate::side::Error;
 
 /// What changed from one version of a pool to another.
 pub async fn compare<F: Factory>(
@@ -13,7 +13,7 @@ pub async fn compare<F: Factory>(
     pool: Option<&PoolName>,
     from: &VersionNumber,
     to: &VersionNumber,
-) -> Result<Diff, SideError> {
+) -> Result<Diff, Error> {
     let pool = context.one_pool(pool).await?.name;
     let store = FactsStore::<VersionFacts>::new(&context.cluster, &context.namespace, &pool);
     let from = facts(&store, &pool, from).await?;
@@ -25,7 +25,7 @@ async fn facts(
     store: &FactsStore<VersionFacts>,
     pool: &PoolName,
     version: &VersionNumber,
-) -> Result<VersionFacts, SideError> {
+) -> Result<VersionFacts, Error> {
     if let Some(facts) = store.get(version).await? {
         return Ok(facts);
     }
@@ -34,5 +34,5 @@ async fn facts(
         [] => "nothing was kept of any version; a run keeps it when it inspects the donor".to_owned(),
         known => format!("known are {}", known.join(", ")),
     };
-    Err(SideError::NoFacts { pool: pool.clone(), version: version.clone(), why })
+    Err(Error::NoFacts { pool: pool.clone(), version: version.clone(), why })
 }

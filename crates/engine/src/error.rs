@@ -1,9 +1,9 @@
 //! How an operation itself fails, as opposed to what it is about.
 
 use kiln_kubernetes::NodeName;
-use kiln_prototype::journal::{BadJournal, StepFailure};
+use kiln_prototype::journal::{Error, StepFailure};
 use kiln_prototype::node_name::BadNodeName;
-use kiln_prototype::provenance::BadTag;
+use kiln_prototype::provenance::Error;
 use kiln_types::{BadCanary, BadName, ErrorClass, FactoryError, PoolName};
 
 /// How an operation itself fails. What a run makes of the failures of its steps is in its [`Report`](crate::Report).
@@ -48,7 +48,7 @@ pub enum Error {
     BadNode(#[source] BadName),
     /// The journal makes no sense.
     #[error(transparent)]
-    Journal(#[from] BadJournal),
+    Journal(#[from] Error),
     /// What the operation would make cannot be named.
     #[error(transparent)]
     Name(#[from] BadName),
@@ -57,7 +57,7 @@ pub enum Error {
     Canary(#[from] BadCanary),
     /// Azure would refuse a tag.
     #[error(transparent)]
-    Tag(#[from] BadTag),
+    Tag(#[from] Error),
 }
 
 impl Error {

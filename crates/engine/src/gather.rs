@@ -2,12 +2,12 @@
 
 use jiff::tz::Offset;
 use kiln_kubernetes::{FactsStore, NodeSeen, OriginalStore};
-use kiln_node_plan::Inspection;
+use kiln_types::Inspection;
 use kiln_prototype::diff::VersionFacts;
 use kiln_prototype::latest::same_definition;
 use kiln_prototype::names;
-use kiln_prototype::refuse::{
-    DefinitionChoice, Original, Preflight, Row, Verdict, Wanted, check, choose_definition, definition_names, misfits,
+use kiln_prototype::preflight::{
+    DefinitionChoice, Original, Preflight, Row, Verdict, DefinitionRequirements, check, choose_definition, definition_names, mismatches,
 };
 use kiln_prototype::run::RunId;
 use kiln_types::{DefinitionName, Factory, FactoryError, ImageDefinition, ImageVersion, Instance, OsDisk, Pool};
@@ -16,10 +16,10 @@ use crate::access::{AccessRow, Side, check_access};
 use crate::context::Context;
 use crate::error::Error;
 use crate::header::owner_of;
-use crate::news::Happening;
+use crate::news::RunEventKind;
 use crate::node_facts::facts_of;
 use crate::place::Place;
-use crate::side::SideError;
+use crate::side::Error;
 
 /// What a person agreed to, as far as it decides whether a run may begin.
 #[derive(Debug, Clone, Copy, Default)]
@@ -65,7 +65,7 @@ impl Gathered {
         };
         let definition_name = names::line(&context.resource_group, &pool.name)?;
         let (lines, versions) = match &disk {
-            Some(disk) => read_lines(context, &definition_name, &Wanted::of(disk, &pool), &pool).await?,
+            Some(disk) => read_lines(context, &definition_name, &DefinitionRequirements::of(disk, &pool), &pool).await?,
             None => (Vec::new(), Vec::new()),
         };
         let rivals = context.cluster.rivals().await?;
@@ -81,7 +81,7 @@ impl Gathered {
         gathered.verdict = gathered.judge(context, node, consent, run, &around);
         gathered.verdict.refusals.retain(|refusal| !matches!(refusal.row, Row::NotInspected | Row::Original));
         if gathered.verdict.allows() {
-            context.tell(&gathered.pool.name, Some(run), Happening::Inspecting(node.name.clone())).await;
+            context.tell(&gathered.pool.name, Some(run), RunEventKind::Inspecting(node.name.clone())).await;
             gathered.inside = match context.inside.inspect(node, &owner_of(run)).await {
                 Ok(inspection) => Ok(inspection),
                 Err(error) if error.outage() => return Err(error.into()),
@@ -162,7 +162,7 @@ struct Around {
 async fn read_lines<F: Factory>(
     context: &Context<F>,
     base: &DefinitionName,
-    wanted: &Wanted,
+    wanted: &DefinitionRequirements,
     pool: &Pool,
 ) -> Result<(Vec<ImageDefinition>, Vec<ImageVersion>), Error> {
     use kiln_types::ImageSource::{Definition, ExactVersion};
@@ -173,7 +173,7 @@ async fn read_lines<F: Factory>(
     };
     let [first, second] = definition_names(base, wanted);
     let mut lines: Vec<ImageDefinition> = find(&first).await?.into_iter().collect();
-    let serves = lines.first().is_none_or(|line| misfits(line, wanted).is_empty());
+    let serves = lines.first().is_none_or(|line| mismatches(line, wanted).is_empty());
     let named =
         matches!(&pool.recipe.image, Definition(line) | ExactVersion(line, _) if same_definition(line, &second));
     if (!serves || named) && !same_definition(&first, &second) {
@@ -193,7 +193,7 @@ async fn read_lines<F: Factory>(
 async fn missing<F: Factory>(context: &Context<F>, pool: &Pool) -> Result<Vec<String>, Error> {
     let report = match check_access(context, std::slice::from_ref(&pool.name)).await {
         Ok(report) => report,
-        Err(SideError::Operate(error)) => return Err(error),
+        Err(Error::Operate(error)) => return Err(error),
         Err(_) => return Ok(Vec::new()),
     };
     let counts = |row: &&AccessRow| match row.side {

@@ -4,9 +4,9 @@ use kiln_kubernetes::{NodeSeen, Owner};
 use kiln_prototype::history::replicas;
 use kiln_prototype::latest::version_of;
 use kiln_prototype::names;
-use kiln_prototype::provenance::{Provenance, lineage, merge};
-use kiln_prototype::refuse::{DefinitionChoice, Wanted, choose_definition, new_definition};
-use kiln_prototype::run::{Donor, Header, Policy, RunId, SCHEMA};
+use kiln_prototype::provenance::{Provenance, ancestors_of, merge};
+use kiln_prototype::preflight::{DefinitionChoice, DefinitionRequirements, choose_definition, new_definition};
+use kiln_prototype::run::{Donor, Header, RunOptions, RunId, SCHEMA};
 use kiln_types::{CanaryName, Factory, ImageDefinition};
 
 use crate::context::Context;
@@ -34,9 +34,9 @@ impl Gathered {
         let disk = self.disk.as_ref().ok_or_else(unread)?;
         let inside = self.inside.as_ref().map_err(|_| unread())?;
         let started = context.now();
-        let line = self.line(context, Wanted::of(disk, pool)).ok_or_else(unread)?;
-        let ancestors = version_of(&instance.runs, &line.name).map(|own| lineage(own, &self.versions));
-        let provenance = Provenance::of(
+        let line = self.line(context, DefinitionRequirements::of(disk, pool)).ok_or_else(unread)?;
+        let ancestors = version_of(&instance.runs, &line.name).map(|own| ancestors_of(own, &self.versions));
+        let provenance = Provenance::new(
             node.name.as_str(),
             started,
             inside,
@@ -59,16 +59,16 @@ impl Gathered {
             started,
             version: names::version_of_day(started),
             who: context.who.clone(),
-            policy: Policy { replicas: replicas(grown, wish.replicas), ..wish.policy.clone() },
+            policy: RunOptions { replicas: replicas(grown, wish.replicas), ..wish.policy.clone() },
             gallery: names::new_gallery(&context.resource_group, &pool.location)?,
             line,
             snapshot: names::snapshot(&pool.name)?,
-            canary: CanaryName::of_run(run.as_str())?,
+            canary: CanaryName::from_run(run.as_str())?,
             tags: merge(&wish.tags, &provenance.tags())?,
         })
     }
 
-    fn line<F: Factory>(&self, context: &Context<F>, wanted: Wanted) -> Option<ImageDefinition> {
+    fn line<F: Factory>(&self, context: &Context<F>, wanted: DefinitionRequirements) -> Option<ImageDefinition> {
         match choose_definition(&self.definition_name, &wanted, &self.lines, &self.pool.recipe.image) {
             DefinitionChoice::Use(line) => Some(line.clone()),
             DefinitionChoice::Create(name) => {

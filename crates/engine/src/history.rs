@@ -4,14 +4,14 @@ use std::fmt;
 
 use jiff::Timestamp;
 use kiln_prototype::journal::{Outcome, Run};
-use kiln_prototype::ready_time::spoken;
+use kiln_prototype::span::format_span;
 use kiln_prototype::run::RunId;
-use kiln_prototype::step::{Held, Step};
+use kiln_prototype::step::{Hold, Step};
 use kiln_types::{Factory, PoolName, VersionNumber};
 use serde::Serialize;
 
 use crate::Context;
-use crate::side::SideError;
+use crate::side::Error;
 
 /// The runs of a pool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,7 +38,7 @@ pub struct RunSummary {
     /// How it ended; none while it is open.
     pub outcome: Option<Outcome>,
     /// What it holds while it is open, the last taken first.
-    pub held: Vec<Held>,
+    pub held: Vec<Hold>,
     /// The steps that were begun or found done, in their order.
     pub steps: Vec<StepSummary>,
 }
@@ -59,7 +59,7 @@ pub struct StepSummary {
 }
 
 /// The runs of pools, from their journals.
-pub async fn history<F: Factory>(context: &Context<F>, asked: &[PoolName]) -> Result<Vec<PoolHistory>, SideError> {
+pub async fn history<F: Factory>(context: &Context<F>, asked: &[PoolName]) -> Result<Vec<PoolHistory>, Error> {
     let mut all = Vec::new();
     for pool in context.pools(asked).await? {
         let runs = context.runs(&pool.name).await?;
@@ -90,7 +90,7 @@ impl RunSummary {
             started: run.header.started,
             last: run.last,
             outcome: run.closed.as_ref().map(|(_, outcome)| outcome.clone()),
-            held: if run.closed.is_some() { Vec::new() } else { run.held() },
+            held: if run.closed.is_some() { Vec::new() } else { run.holds() },
             steps: steps.collect(),
         }
     }
@@ -102,12 +102,12 @@ impl fmt::Display for RunSummary {
         let took = std::time::Duration::try_from(last.duration_since(*started)).unwrap_or_default();
         write!(f, "{started:.0}  run {run}: {version} from {donor}, by {who}: ")?;
         match outcome {
-            Some(Outcome::Completed { .. }) => write!(f, "completed in {}", spoken(took)),
+            Some(Outcome::Completed { .. }) => write!(f, "completed in {}", format_span(took)),
             Some(Outcome::Failed { step, failure }) => {
-                write!(f, "failed at {step} after {}, all given back: {failure}", spoken(took))
+                write!(f, "failed at {step} after {}, all given back: {failure}", format_span(took))
             }
-            Some(Outcome::Condemned { reason, .. }) => {
-                write!(f, "its canary failed after {}, the version stays excluded: {reason}", spoken(took))
+            Some(Outcome::Rejected { reason, .. }) => {
+                write!(f, "its canary failed after {}, the version stays excluded: {reason}", format_span(took))
             }
             None if held.is_empty() => f.write_str("open, holds nothing; `kiln prototype resume` goes on with it"),
             None => {

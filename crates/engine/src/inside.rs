@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use kiln_kubernetes::{Error, Inspector, NodeSeen, Owner};
-use kiln_node_plan::Inspection;
+use kiln_types::Inspection;
 
 /// Reads the inside of nodes, and puts the first-boot unit on them.
 pub trait Inside: Send + Sync {

@@ -1,13 +1,13 @@
 //! What a run that is gone on with reads again of its donor.
 
-use kiln_node_plan::Inspection;
+use kiln_types::Inspection;
 use kiln_prototype::journal::StepFailure;
 use kiln_types::{ErrorClass, Factory};
 
 use crate::carry::Carrier;
 use crate::error::{Error, of_cluster};
 use crate::gather::{Consent, Gathered};
-use crate::news::Happening;
+use crate::news::RunEventKind;
 use crate::place::Place;
 
 impl<F: Factory> Carrier<'_, F> {
@@ -20,7 +20,7 @@ impl<F: Factory> Carrier<'_, F> {
             let message = format!("node {} is gone, so its inside cannot be read", self.node);
             return Err(StepFailure::new(ErrorClass::NotFound, message));
         };
-        self.tell(Happening::Inspecting(self.node.clone())).await;
+        self.tell(RunEventKind::Inspecting(self.node.clone())).await;
         let inspection = self.context.inside.inspect(&node, &self.owner).await.map_err(|error| of_cluster(&error))?;
         self.inspection = Some(inspection.clone());
         Ok(inspection)
@@ -34,7 +34,7 @@ impl<F: Factory> Carrier<'_, F> {
         };
         let header = &self.run.header;
         let place = Place { pool: header.pool.clone(), instance: header.donor.instance.clone() };
-        let consent = Consent { force: header.policy.force, allow_empty_pool: true, no_original: true };
+        let consent = Consent { force: header.options.force, allow_empty_pool: true, no_original: true };
         match Box::pin(Gathered::read(self.context, &node, &place, consent, &self.run.id)).await {
             Ok(gathered) => {
                 let refusals = gathered.refusals();

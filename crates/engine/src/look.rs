@@ -9,12 +9,12 @@ use kiln_types::{Factory, FactoryError, Provisioning};
 
 use crate::carry::Carrier;
 use crate::error::{Error, of_cloud, of_cluster};
-use crate::news::Happening;
+use crate::news::RunEventKind;
 
 impl<F: Factory> Carrier<'_, F> {
     /// Reads these. What cannot be read is a failure of the step that needs it.
     pub(crate) async fn look(&mut self, facts: Vec<Fact>) -> Result<(), Error> {
-        self.tell(Happening::Looking(facts.clone())).await;
+        self.tell(RunEventKind::Looking(facts.clone())).await;
         for fact in facts {
             let Err(failure) = Box::pin(self.read(fact)).await else { continue };
             let step = current(&self.run).unwrap_or(Step::Preflight);
@@ -27,7 +27,7 @@ impl<F: Factory> Carrier<'_, F> {
         let factory = self.context.factory.as_ref();
         let header = &self.run.header;
         match fact {
-            Fact::Refusals => self.seen.refusals = Some(self.refusals().await?),
+            Fact::Blockers => self.seen.refusals = Some(self.refusals().await?),
             Fact::Pool => self.seen.pool = Some(factory.describe_pool(&header.pool).await.map_err(cloud)?),
             Fact::Saved => {
                 let store = OriginalStore::new(&self.context.cluster, &self.context.namespace, &header.pool);
@@ -36,7 +36,7 @@ impl<F: Factory> Carrier<'_, F> {
             Fact::Gallery => {
                 self.seen.gallery = Some(factory.find_gallery(&header.gallery.name).await.map_err(cloud)?);
             }
-            Fact::Line => self.seen.line = Some(factory.find_definition(&header.line.name).await.map_err(cloud)?),
+            Fact::Definition => self.seen.line = Some(factory.find_definition(&header.line.name).await.map_err(cloud)?),
             Fact::Versions => self.seen.versions = Some(factory.versions(&header.line.name).await.map_err(cloud)?),
             Fact::Snapshot => self.seen.snapshot = Some(factory.find_snapshot(&header.snapshot).await.map_err(cloud)?),
             Fact::Instance => {
@@ -86,7 +86,7 @@ impl<F: Factory> Carrier<'_, F> {
             leaving: word.eq_ignore_ascii_case("deleting"),
             failed,
             ready: false,
-            why_not: "its machine is not there yet".to_owned(),
+            reasons: "its machine is not there yet".to_owned(),
         }))
     }
 
@@ -94,10 +94,10 @@ impl<F: Factory> Carrier<'_, F> {
     async fn canary_node(&self, name: &str) -> Result<CanaryView, StepFailure> {
         let mut view = CanaryView::default();
         match self.cordon_canary(name).await? {
-            None => view.why_not = format!("node {name} has not registered"),
+            None => view.reasons = format!("node {name} has not registered"),
             Some(node) => {
                 view.ready = node.readiness == Readiness::Ready;
-                view.why_not = format!("node {}: {}", node.name, node.readiness);
+                view.reasons = format!("node {}: {}", node.name, node.readiness);
             }
         }
         Ok(view)
@@ -137,7 +137,7 @@ fn view(node: &NodeSeen) -> Result<NodeView, StepFailure> {
     Ok(NodeView {
         held_by: hold.map(|hold| hold.owner.to_string()),
         ready: node.readiness == Readiness::Ready,
-        why_not: node.readiness.to_string(),
+        reasons: node.readiness.to_string(),
         boot: node.boot_id.clone(),
     })
 }

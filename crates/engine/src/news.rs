@@ -7,21 +7,21 @@ use kiln_kubernetes::{NodeName, drain};
 use kiln_prototype::journal::Event;
 use kiln_prototype::observed::Fact;
 use kiln_prototype::run::RunId;
-use kiln_prototype::step::{Held, Step};
+use kiln_prototype::step::{Hold, Step};
 use kiln_types::PoolName;
 
 /// Something that happened in an operation on a pool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct News {
+pub struct RunEvent {
     pub pool: PoolName,
     /// The run, once it has a name.
     pub run: Option<RunId>,
-    pub what: Happening,
+    pub what: RunEventKind,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Happening {
+pub enum RunEventKind {
     /// The pool is ours alone.
     Leased,
     /// A pod that changes nothing reads what is inside a node.
@@ -32,7 +32,7 @@ pub enum Happening {
     Starting {
         step: Step,
         /// What the run holds by then, the last taken first.
-        held: Vec<Held>,
+        held: Vec<Hold>,
     },
     /// A step's act was done, or taken up, and this is not written down.
     Acted { step: Step },
@@ -56,17 +56,17 @@ pub enum Happening {
 }
 
 /// Who is told. It is awaited at each point: whoever never returns stops the operation exactly there.
-pub trait Watcher: Send + Sync {
+pub trait EventSink: Send + Sync {
     /// Takes the news.
-    fn told(&self, news: News) -> BoxFuture<'_, ()>;
+    fn record(&self, event: RunEvent) -> BoxFuture<'_, ()>;
 }
 
 /// Nobody.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct DiscardEvents;
 
-impl Watcher for Silent {
-    fn told(&self, _: News) -> BoxFuture<'_, ()> {
+impl EventSink for DiscardEvents {
+    fn told(&self, _: RunEvent) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }

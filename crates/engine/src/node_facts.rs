@@ -1,10 +1,10 @@
 //! A node as judgements see it.
 
 use kiln_kubernetes::{NodeSeen, Readiness};
-use kiln_prototype::donor::{NodeFacts, Taint};
+use kiln_prototype::donor::{Node, Taint};
 
 /// What judgements need of a node. A mark of ours that cannot be read counts as somebody's hold.
-pub(crate) fn facts_of(node: &NodeSeen) -> NodeFacts {
+pub(crate) fn facts_of(node: &NodeSeen) -> Node {
     let taint = |taint: &kiln_kubernetes::Taint| Taint {
         key: taint.key.clone(),
         value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
@@ -14,7 +14,7 @@ pub(crate) fn facts_of(node: &NodeSeen) -> NodeFacts {
         Ok(hold) => hold.map(|hold| hold.owner.to_string()),
         Err(_) => Some("somebody whose mark cannot be read".to_owned()),
     };
-    NodeFacts {
+    Node {
         name: node.name.to_string(),
         provider_id: node.provider_id.clone(),
         labels: node.labels.clone(),

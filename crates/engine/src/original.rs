@@ -4,9 +4,9 @@ use kiln_kubernetes::OriginalRecipe;
 use kiln_prototype::names::RECIPE_TAG;
 use kiln_types::{Factory, PoolName, RecipeChange, Tags};
 
-use crate::back::set_recipe;
-use crate::news::Happening;
-use crate::side::SideError;
+use crate::rollback::set_recipe;
+use crate::news::RunEventKind;
+use crate::side::Error;
 use crate::{Context, Error};
 
 /// Puts a saved recipe back: scripts first, then image and custom data in one write.
@@ -17,7 +17,7 @@ pub(crate) async fn put_back<F: Factory>(
     context: &Context<F>,
     pool: &PoolName,
     saved: &OriginalRecipe,
-) -> Result<(), SideError> {
+) -> Result<(), Error> {
     let factory = &context.factory;
     let now = factory.describe_pool(pool).await.map_err(Error::cloud(format!("read scale set `{pool}`")))?;
     let there = |name: &str| now.recipe.extensions.iter().any(|extension| extension.name.eq_ignore_ascii_case(name));
@@ -26,14 +26,14 @@ pub(crate) async fn put_back<F: Factory>(
         let what = format!("put extension `{name}` back into `{pool}`");
         if extension.protected_settings.is_none() && extension.extension.may_have_hidden_settings {
             let note = format!("extension `{name}` may have had settings that Azure never shows: look at it");
-            context.tell(pool, None, Happening::Note(note)).await;
+            context.tell(pool, None, RunEventKind::Note(note)).await;
         }
         let asked = factory.put_extension(pool, extension).await.map_err(Error::cloud(what.as_str()))?;
         context.settle(&what, &asked).await?;
     }
     if saved.custom_data.is_none() {
         let note = "the custom data was not saved: new nodes get what they get now".to_owned();
-        context.tell(pool, None, Happening::Note(note)).await;
+        context.tell(pool, None, RunEventKind::Note(note)).await;
     }
     let change = RecipeChange { image: Some(saved.image.clone()), custom_data: saved.custom_data.clone() };
     set_recipe(context, pool, &change).await?;

@@ -6,22 +6,22 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use jiff::tz::Offset;
 use kiln_kubernetes::{Error as ClusterError, NodeSeen, Owner, Task};
-use kiln_node_plan::Inspection;
+use kiln_types::Inspection;
 use kiln_prototype::history::replicas;
 use kiln_prototype::journal::Route;
 use kiln_prototype::names;
 use kiln_prototype::plan::{Durations, Outlook, Plan, plan as decide};
-use kiln_prototype::refuse::{Original, Preflight, Row, Verdict};
-use kiln_prototype::run::Policy;
+use kiln_prototype::preflight::{Original, Preflight, Row, Verdict};
+use kiln_prototype::run::RunOptions;
 use kiln_types::{Factory, VersionState};
 use serde::Serialize;
 
 use crate::gather::{Consent, Gathered};
-use crate::news::Silent;
+use crate::news::DiscardEvents;
 use crate::node_facts::facts_of;
 use crate::place::Place;
 use crate::request::Request;
-use crate::side::SideError;
+use crate::side::Error;
 use crate::{Context, Error, Inside};
 
 /// A plan, and whether the donor's inside was looked at for it.
@@ -39,7 +39,7 @@ pub struct PlanReport {
 }
 
 /// Says what a run would do. Nothing is touched; a pod that changes nothing reads the donor's inside, unless that is not wanted.
-pub async fn plan<F: Factory>(context: &Context<F>, request: &Request, inspect: bool) -> Result<PlanReport, SideError> {
+pub async fn plan<F: Factory>(context: &Context<F>, request: &Request, inspect: bool) -> Result<PlanReport, Error> {
     let node = context.cluster.node(&request.node).await?;
     let place = Place::of(&node)?;
     let wish = &request.wish;
@@ -48,7 +48,7 @@ pub async fn plan<F: Factory>(context: &Context<F>, request: &Request, inspect: 
     let looking = if inspect {
         context.clone()
     } else {
-        Context { inside: Arc::new(Unseen), watcher: Arc::new(Silent), ..context.clone() }
+        Context { inside: Arc::new(Unseen), watcher: Arc::new(DiscardEvents), ..context.clone() }
     };
     let gathered = Gathered::read(&looking, &node, &place, consent, &context.fresh()).await?;
     let Gathered { pool, versions, .. } = &gathered;
@@ -59,15 +59,15 @@ pub async fn plan<F: Factory>(context: &Context<F>, request: &Request, inspect: 
     let gallery_exists = found.map_err(Error::cloud(format!("read gallery `{gallery}`")))?.is_some();
     let version = names::version_of_day(context.now());
     let grown = pool.capacity.saturating_add(wish.policy.new_nodes);
-    let policy = Policy { replicas: replicas(grown, wish.replicas), ..wish.policy.clone() };
+    let policy = RunOptions { replicas: replicas(grown, wish.replicas), ..wish.policy.clone() };
     let today = versions.iter().find(|known| known.number == version);
     let is_made = today.is_some_and(|known| matches!(known.state, VersionState::Creating | VersionState::Succeeded));
     let route = if is_made && !policy.replace_today {
         Route::FromVersion
     } else if !policy.replace_today && is_copied(context, pool, &version).await? {
-        Route::FromCopy
+        Route::FromSnapshot
     } else {
-        Route::WholeWay
+        Route::Full
     };
     let entries = context.entries(&pool.name).await?;
     let durations = Durations::measured(&entries);
@@ -109,7 +109,7 @@ async fn is_copied<F: Factory>(
     context: &Context<F>,
     pool: &kiln_types::Pool,
     version: &kiln_types::VersionNumber,
-) -> Result<bool, SideError> {
+) -> Result<bool, Error> {
     let name = names::snapshot(&pool.name).map_err(Error::from)?;
     let found = context.factory.find_snapshot(&name).await.map_err(Error::cloud(format!("read snapshot `{name}`")))?;
     Ok(found.is_some_and(|copy| {

@@ -1,7 +1,7 @@
 //! One run on one donor: begun, or gone on with.
 
 use kiln_kubernetes::{Journal, JournalStore, NodeName, Owner, PoolLease};
-use kiln_node_plan::Inspection;
+use kiln_types::Inspection;
 use kiln_prototype::journal::{Entry, Event, Run};
 use kiln_prototype::observed::Observed;
 use kiln_prototype::run::{Header, RunId};
@@ -12,9 +12,9 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::gather::{Consent, Gathered};
 use crate::header::owner_of;
-use crate::news::Happening;
+use crate::news::RunEventKind;
 use crate::place::Place;
-use crate::report::{Ending, Report};
+use crate::report::{RunEnd, Report};
 use crate::request::{LEASE, Request, Wish};
 
 /// Closed runs that stay in the journal, for `history` and for usual durations.
@@ -33,7 +33,7 @@ pub async fn update<F: Factory>(context: &Context<F>, request: &Request) -> Resu
     let (refusals, notes) = (gathered.refusals(), gathered.warnings());
     if !refusals.is_empty() {
         let (pool, node) = (place.pool, node.name);
-        return Ok(Report { pool, node, run: None, ending: Ending::Refused(refusals), notes });
+        return Ok(Report { pool, node, run: None, ending: RunEnd::Refused(refusals), notes });
     }
     let header = gathered.header(context, &node, &request.wish, &run)?;
     let seen = Observed { refusals: Some(refusals), pool: Some(gathered.pool), ..Observed::default() };
@@ -99,14 +99,14 @@ impl<'a, F: Factory> Seat<'a, F> {
             }
             Err(error) => return Err(error.into()),
         }
-        self.context.tell(&self.pool, None, Happening::Leased).await;
+        self.context.tell(&self.pool, None, RunEventKind::Leased).await;
         let done = tokio::select! {
             lost = self.lease.keep() => Err(Error::Interrupted { pool: self.pool.clone(), source: lost }),
             done = work => done,
         };
         if let Err(error) = self.lease.give_up().await {
             let note = format!("the lease of the pool ends by itself, it could not be given up: {error}");
-            self.context.tell(&self.pool, None, Happening::Note(note)).await;
+            self.context.tell(&self.pool, None, RunEventKind::Note(note)).await;
         }
         done
     }
@@ -123,7 +123,7 @@ impl<'a, F: Factory> Seat<'a, F> {
         let mut entries = trimmed(journal.entries());
         entries.push(Entry { run: run.clone(), at, event: event.clone() });
         self.store.save(&mut journal, entries).await?;
-        self.context.tell(&self.pool, Some(&run), Happening::Recorded(event)).await;
+        self.context.tell(&self.pool, Some(&run), RunEventKind::Recorded(event)).await;
         let mut carrier = self.carrier(Run::open(run, header)?, journal, seen, inside)?;
         for note in notes {
             carrier.note(note).await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
 use kiln_kubernetes::{HoldWhat, NodeName, Owner, PoolLease};
-use kiln_prototype::back::numbers;
-use kiln_prototype::donor::NodeFacts;
+use kiln_prototype::rollback::numbers;
+use kiln_prototype::donor::Node;
 use kiln_prototype::latest::{NewNodes, new_nodes};
 use kiln_prototype::refresh::{Batch, Next, Outdated, Pace, State, next_batch, outdated};
 use kiln_types::{Factory, InstanceId, PoolName, Tags, VersionNumber};
@@ -16,10 +16,10 @@ use serde::Serialize;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
 
-use crate::news::Happening;
+use crate::news::RunEventKind;
 use crate::node_facts::facts_of;
 use crate::request::LEASE;
-use crate::side::{Reading, SideError};
+use crate::side::{Reading, Error};
 use crate::{Context, Error};
 
 /// The tag of a pool that is being refreshed: how many nodes it had when that began, for whoever goes on.
@@ -71,8 +71,8 @@ pub struct RefreshReport {
 }
 
 /// Replaces the nodes of a pool that run something else than new nodes get.
-pub async fn refresh<F: Factory>(context: &Context<F>, request: &RefreshRequest) -> Result<RefreshReport, SideError> {
-    request.pace.check().map_err(|error| SideError::Refresh(error.to_string()))?;
+pub async fn refresh<F: Factory>(context: &Context<F>, request: &RefreshRequest) -> Result<RefreshReport, Error> {
+    request.pace.check().map_err(|error| Error::Refresh(error.to_string()))?;
     let pool = context.one_pool(request.pool.as_ref()).await?.name;
     let refresher = Refresher { context, request, pool: &pool, owner: owner(&pool) };
     if request.dry_run {
@@ -109,16 +109,16 @@ struct Refresher<'a, F> {
 /// What one look found.
 struct Sight {
     reading: Reading,
-    nodes: Vec<NodeFacts>,
+    nodes: Vec<Node>,
     target: VersionNumber,
 }
 
 impl<F: Factory> Refresher<'_, F> {
     async fn say(&self, text: String) {
-        self.context.tell(self.pool, None, Happening::Note(text)).await;
+        self.context.tell(self.pool, None, RunEventKind::Note(text)).await;
     }
 
-    async fn look(&self) -> Result<Sight, SideError> {
+    async fn look(&self) -> Result<Sight, Error> {
         let what = format!("read scale set `{}`", self.pool);
         let pool = self.context.factory.describe_pool(self.pool).await.map_err(Error::cloud(what))?;
         let reading = self.context.read(pool).await?;
@@ -127,7 +127,7 @@ impl<F: Factory> Refresher<'_, F> {
         let target = match new_nodes(&pool.recipe.image, definition_name, versions, &pool.location) {
             NewNodes::Latest(version) | NewNodes::Pinned(version) => version,
             NewNodes::NothingUsable => {
-                return Err(SideError::Refresh(format!(
+                return Err(Error::Refresh(format!(
                     "`{}`: no version can be used, so no node can be made",
                     pool.name
                 )));
@@ -135,7 +135,7 @@ impl<F: Factory> Refresher<'_, F> {
             NewNodes::Elsewhere(image) => {
                 let text =
                     format!("new nodes of `{}` are made from {image}, not from a version of its line", pool.name);
-                return Err(SideError::Refresh(text));
+                return Err(Error::Refresh(text));
             }
         };
         Ok(Sight { nodes: seen.iter().map(facts_of).collect(), target, reading })
@@ -160,7 +160,7 @@ impl<F: Factory> Refresher<'_, F> {
         }
     }
 
-    async fn preview(&self) -> Result<RefreshReport, SideError> {
+    async fn preview(&self) -> Result<RefreshReport, Error> {
         let sight = self.look().await?;
         let bad = bad(&sight);
         let state = self.state(&sight, &bad, sight.reading.pool.capacity);
@@ -169,13 +169,13 @@ impl<F: Factory> Refresher<'_, F> {
         Ok(RefreshReport { pool: self.pool.clone(), target: sight.target, done: false, replaced, left })
     }
 
-    async fn run(&self) -> Result<RefreshReport, SideError> {
+    async fn run(&self) -> Result<RefreshReport, Error> {
         let wanted = self.begin().await?;
         let mut replaced = Vec::new();
         let (mut waited_for, mut since) = (String::new(), Instant::now());
         loop {
             if self.context.stop.is_told() {
-                return Err(SideError::Stopped("the same command goes on with the refresh".to_owned()));
+                return Err(Error::Stopped("the same command goes on with the refresh".to_owned()));
             }
             let sight = self.look().await?;
             let bad = bad(&sight);
@@ -195,7 +195,7 @@ impl<F: Factory> Refresher<'_, F> {
                              same command again",
                             PATIENCE.as_secs() / 60
                         );
-                        return Err(SideError::Refresh(text));
+                        return Err(Error::Refresh(text));
                     }
                     self.pause().await;
                 }
@@ -216,7 +216,7 @@ impl<F: Factory> Refresher<'_, F> {
     }
 
     /// How many nodes the pool is to have in the end. A refresh that was cut off may have left it larger or smaller, and wrote it down.
-    async fn begin(&self) -> Result<u32, SideError> {
+    async fn begin(&self) -> Result<u32, Error> {
         let what = format!("read scale set `{}`", self.pool);
         let pool = self.context.factory.describe_pool(self.pool).await.map_err(Error::cloud(what))?;
         if let Some(wanted) = pool.tags.get(REFRESH_TAG).and_then(|text| text.parse().ok()) {
@@ -227,7 +227,7 @@ impl<F: Factory> Refresher<'_, F> {
         Ok(pool.capacity)
     }
 
-    async fn mark(&self, text: String) -> Result<(), SideError> {
+    async fn mark(&self, text: String) -> Result<(), Error> {
         let what = format!("write tags of `{}`", self.pool);
         let pool = self.context.factory.describe_pool(self.pool).await.map_err(Error::cloud(what.as_str()))?;
         let tags = Tags::from([(REFRESH_TAG.to_owned(), text)]);
@@ -235,7 +235,7 @@ impl<F: Factory> Refresher<'_, F> {
         self.context.settle(&what, &asked).await
     }
 
-    async fn change(&self, sight: &Sight, batch: &Batch) -> Result<(), SideError> {
+    async fn change(&self, sight: &Sight, batch: &Batch) -> Result<(), Error> {
         let factory = &self.context.factory;
         if batch.add > 0 {
             self.say(format!("adds {} of {}", nodes(batch.add as usize), sight.target)).await;
@@ -248,7 +248,7 @@ impl<F: Factory> Refresher<'_, F> {
         }
         if batch.drain {
             let drained = join_all(batch.remove.iter().map(|node| self.empty(node))).await;
-            drained.into_iter().collect::<Result<Vec<()>, SideError>>()?;
+            drained.into_iter().collect::<Result<Vec<()>, Error>>()?;
         }
         let names: Vec<&str> = batch.remove.iter().map(|node| node.node.as_str()).collect();
         self.say(format!("removes {}", names.join(", "))).await;
@@ -259,7 +259,7 @@ impl<F: Factory> Refresher<'_, F> {
     }
 
     /// Cordons and drains a node. One that cannot be drained is given back as it was.
-    async fn empty(&self, old: &Outdated) -> Result<(), SideError> {
+    async fn empty(&self, old: &Outdated) -> Result<(), Error> {
         let Ok(node) = old.node.parse::<NodeName>() else { return Ok(()) };
         let cluster = &self.context.cluster;
         match cluster.hold(&node, &self.owner, HoldWhat::CORDON).await {
@@ -277,11 +277,11 @@ impl<F: Factory> Refresher<'_, F> {
             Err(error) => {
                 cluster.release(&node, &self.owner, HoldWhat::CORDON).await?;
                 if self.context.stop.is_told() {
-                    return Err(SideError::Stopped("the same command goes on with the refresh".to_owned()));
+                    return Err(Error::Stopped("the same command goes on with the refresh".to_owned()));
                 }
                 let text =
                     format!("{error}; node {node} is as it was, the same command goes on once it can be drained");
-                Err(SideError::Refresh(text))
+                Err(Error::Refresh(text))
             }
         }
     }
@@ -305,7 +305,7 @@ impl<F: Factory> Refresher<'_, F> {
         };
         let forward = async {
             while let Some(progress) = news.recv().await {
-                self.context.tell(self.pool, None, Happening::Drain(progress)).await;
+                self.context.tell(self.pool, None, RunEventKind::Drain(progress)).await;
             }
         };
         tokio::join!(drained, forward).0

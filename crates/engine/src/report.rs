@@ -6,7 +6,7 @@ use kiln_kubernetes::NodeName;
 use kiln_prototype::decide::Stuck;
 use kiln_prototype::journal::{Outcome, StepFailure};
 use kiln_prototype::run::RunId;
-use kiln_prototype::step::{Held, Step};
+use kiln_prototype::step::{Hold, Step};
 use kiln_types::{PoolName, VersionNumber};
 
 /// What became of an operation on a pool.
@@ -17,20 +17,20 @@ pub struct Report {
     /// The run; none when it must not begin.
     pub run: Option<RunId>,
     /// How it ended.
-    pub ending: Ending,
+    pub ending: RunEnd,
     /// What did not keep the run from going on and somebody should know.
     pub notes: Vec<String>,
 }
 
 /// How an operation ended: as its journal says ([`Outcome`]), or before there was one, or not yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunEnd {
     /// New nodes are made from this version.
     Completed { version: VersionNumber },
     /// Everything is given back. New nodes are made as before, or from the new version where the step comes after `include`.
     Failed { step: Step, failure: StepFailure },
     /// The canary did not join. The version stays excluded, and the line names it as bad.
-    Condemned { version: VersionNumber, reason: String },
+    Rejected { version: VersionNumber, reason: String },
     /// It must not begin. Nothing was touched.
     Refused(Vec<String>),
     /// A person has to help, then the run is resumed.
@@ -40,28 +40,28 @@ pub enum Ending {
         /// The step that would have come next.
         at: Step,
         /// What it holds, the last taken first.
-        held: Vec<Held>,
+        held: Vec<Hold>,
     },
 }
 
-impl From<Outcome> for Ending {
+impl From<Outcome> for RunEnd {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Completed { version } => Self::Completed { version },
             Outcome::Failed { step, failure } => Self::Failed { step, failure },
-            Outcome::Condemned { version, reason } => Self::Condemned { version, reason },
+            Outcome::Rejected { version, reason } => Self::Rejected { version, reason },
         }
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for RunEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed { version } => write!(f, "done: new nodes are made from version {version}"),
             Self::Failed { step, failure } => {
                 write!(f, "failed at {step}, and everything is given back: {failure}")
             }
-            Self::Condemned { version, reason } => {
+            Self::Rejected { version, reason } => {
                 write!(f, "version {version} is bad and nobody gets it: {reason}")
             }
             Self::Refused(reasons) => write!(f, "refused, nothing was touched: {}", reasons.join("; ")),
@@ -80,7 +80,7 @@ impl fmt::Display for Ending {
     }
 }
 
-fn list(held: &[Held]) -> String {
+fn list(held: &[Hold]) -> String {
     if held.is_empty() {
         return "nothing".to_owned();
     }

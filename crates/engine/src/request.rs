@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_kubernetes::NodeName;
-use kiln_prototype::run::Policy;
+use kiln_prototype::run::RunOptions;
 use kiln_types::Tags;
 
 /// How long a run that died keeps its pool from others. Short, since somebody waits for it with a stopped donor; three renewals fit in.
@@ -13,7 +13,7 @@ pub const LEASE: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wish {
     /// What goes into the journal.
-    pub policy: Policy,
+    pub policy: RunOptions,
     /// Copies of the version in each region; by the pool's size when it is none.
     pub replicas: Option<u32>,
     /// Tags for the copy and the version, beside the run's own.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_kubernetes::{JournalStore, Owner};
-use kiln_prototype::back::BackError;
+use kiln_prototype::rollback::Error;
 use kiln_prototype::journal::{Entry, Run};
 use kiln_prototype::names;
 use kiln_types::{
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// What can go wrong with an operation beside the run itself.
 #[derive(Debug, thiserror::Error)]
-pub enum SideError {
+pub enum Error {
     /// The cloud or the cluster did not do it, or the journal cannot be read.
     #[error(transparent)]
     Operate(#[from] Error),
@@ -45,8 +45,8 @@ pub enum SideError {
     },
     /// There is no way back.
     #[error(transparent)]
-    Back(#[from] BackError),
-    /// There is nothing to lift.
+    Back(#[from] Error),
+    /// There is nothing to unpause.
     #[error("`{0}` is not on hold; nothing was changed")]
     NotHeld(PoolName),
     /// What is in a version was not kept.
@@ -65,7 +65,7 @@ pub enum SideError {
     Refresh(String),
 }
 
-impl SideError {
+impl Error {
     /// Whether somebody else works on the pool.
     pub fn is_busy(&self) -> bool {
         use kiln_kubernetes::Error::{HeldByAnother, JournalConflict, LeaseHeld, LeaseLost};
@@ -79,7 +79,7 @@ impl SideError {
     }
 }
 
-impl From<kiln_kubernetes::Error> for SideError {
+impl From<kiln_kubernetes::Error> for Error {
     fn from(error: kiln_kubernetes::Error) -> Self {
         Self::Operate(error.into())
     }
@@ -100,7 +100,7 @@ pub struct Reading {
 
 impl<F: Factory> Context<F> {
     /// The pools of these names, or all that are no canaries, by name.
-    pub async fn pools(&self, asked: &[PoolName]) -> Result<Vec<Pool>, SideError> {
+    pub async fn pools(&self, asked: &[PoolName]) -> Result<Vec<Pool>, Error> {
         let all = self.factory.pools().await.map_err(Error::cloud("list scale sets"))?;
         let mut pools: Vec<Pool> = all.into_iter().filter(|pool| !pool.tags.contains_key(CANARY_TAG)).collect();
         pools.sort_by(|a, b| a.name.cmp(&b.name));
@@ -109,26 +109,26 @@ impl<F: Factory> Context<F> {
         }
         let is = |pool: &Pool, name: &PoolName| pool.name.as_str().eq_ignore_ascii_case(name.as_str());
         if let Some(missing) = asked.iter().find(|name| !pools.iter().any(|pool| is(pool, name))) {
-            return Err(SideError::NoSuchPool { asked: missing.clone(), existing: list(&pools) });
+            return Err(Error::NoSuchPool { asked: missing.clone(), existing: list(&pools) });
         }
         pools.retain(|pool| asked.iter().any(|name| is(pool, name)));
         Ok(pools)
     }
 
     /// The pool of this name, or the only one.
-    pub async fn one_pool(&self, asked: Option<&PoolName>) -> Result<Pool, SideError> {
+    pub async fn one_pool(&self, asked: Option<&PoolName>) -> Result<Pool, Error> {
         let mut pools = self.pools(asked.map_or(&[], std::slice::from_ref)).await?;
         match pools.pop() {
             Some(pool) if pools.is_empty() => Ok(pool),
             last => {
                 pools.extend(last);
-                Err(SideError::WhichPool { count: pools.len(), existing: list(&pools) })
+                Err(Error::WhichPool { count: pools.len(), existing: list(&pools) })
             }
         }
     }
 
     /// Reads what a pool's images are judged by.
-    pub async fn read(&self, pool: Pool) -> Result<Reading, SideError> {
+    pub async fn read(&self, pool: Pool) -> Result<Reading, Error> {
         let definition_name = self.line_of(&pool)?;
         let name = &pool.name;
         let (line, versions, instances) = tokio::join!(
@@ -143,7 +143,7 @@ impl<F: Factory> Context<F> {
     }
 
     /// The line that the pool's recipe names if it is one of ours, else the one that the first run makes.
-    pub(crate) fn line_of(&self, pool: &Pool) -> Result<DefinitionName, SideError> {
+    pub(crate) fn line_of(&self, pool: &Pool) -> Result<DefinitionName, Error> {
         let first = names::line(&self.resource_group, &pool.name).map_err(Error::from)?;
         let named = match &pool.recipe.image {
             ImageSource::Definition(line) | ImageSource::ExactVersion(line, _) => Some(line),
@@ -158,11 +158,11 @@ impl<F: Factory> Context<F> {
     }
 
     /// The runs that a pool's journal tells of, oldest first.
-    pub async fn runs(&self, pool: &PoolName) -> Result<Vec<Run>, SideError> {
+    pub async fn runs(&self, pool: &PoolName) -> Result<Vec<Run>, Error> {
         Ok(Run::replay(&self.entries(pool).await?).map_err(Error::from)?)
     }
 
-    pub(crate) async fn entries(&self, pool: &PoolName) -> Result<Vec<Entry>, SideError> {
+    pub(crate) async fn entries(&self, pool: &PoolName) -> Result<Vec<Entry>, Error> {
         let store = JournalStore::<Entry>::new(&self.cluster, &self.namespace, pool, self.reader());
         Ok(store.load().await?.entries().to_vec())
     }
@@ -174,7 +174,7 @@ impl<F: Factory> Context<F> {
     }
 
     /// Waits for an operation's end.
-    pub(crate) async fn settle(&self, what: &str, handle: &OperationHandle) -> Result<(), SideError> {
+    pub(crate) async fn settle(&self, what: &str, handle: &OperationHandle) -> Result<(), Error> {
         loop {
             match self.factory.observe(handle).await.map_err(Error::cloud(what))? {
                 OperationState::Succeeded => return Ok(()),

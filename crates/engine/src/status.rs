@@ -3,13 +3,13 @@
 use std::fmt;
 
 use kiln_prototype::journal::{Outcome, Run};
-use kiln_prototype::ready_time::Span;
+use kiln_prototype::span::Span;
 use kiln_prototype::status::{AgeVerdict, Sight, Status};
 use kiln_types::{Factory, ImageSource, PoolName};
 use serde::Serialize;
 
 use crate::Context;
-use crate::side::{Reading, SideError};
+use crate::side::{Reading, Error};
 
 /// How pools stand.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,7 +50,7 @@ pub async fn status<F: Factory>(
     context: &Context<F>,
     asked: &[PoolName],
     max_age: Option<Span>,
-) -> Result<StatusReport, SideError> {
+) -> Result<StatusReport, Error> {
     let mut pools = Vec::new();
     for pool in context.pools(asked).await? {
         let reading = context.read(pool).await?;
@@ -77,7 +77,7 @@ fn of<F: Factory>(context: &Context<F>, reading: &Reading, runs: &[Run], max_age
         open_run: open.map(|run| OpenRun {
             run: run.id.to_string(),
             step: kiln_prototype::decide::current(run).map(|step| step.to_string()),
-            held: run.held().iter().map(ToString::to_string).collect(),
+            held: run.holds().iter().map(ToString::to_string).collect(),
         }),
         status,
     }
@@ -87,12 +87,12 @@ fn of<F: Factory>(context: &Context<F>, reading: &Reading, runs: &[Run], max_age
 fn last_set(reading: &Reading, runs: &[Run]) -> Option<ImageSource> {
     let run = runs.iter().rev().find(|run| matches!(&run.closed, Some((_, Outcome::Completed { .. }))))?;
     let header = &run.header;
-    let bad = reading.line.as_ref().map(|line| kiln_prototype::back::numbers(&line.tags)).unwrap_or_default();
+    let bad = reading.line.as_ref().map(|line| kiln_prototype::rollback::numbers(&line.tags)).unwrap_or_default();
     if bad.contains(&header.version) {
         return None;
     }
     let line = header.line.name.clone();
-    Some(if header.policy.pin {
+    Some(if header.options.pin {
         ImageSource::ExactVersion(line, header.version.clone())
     } else {
         ImageSource::Definition(line)

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::carry::Carrier;
 use crate::error::Error;
-use crate::news::Happening;
+use crate::news::RunEventKind;
 
 /// Where the cloud does not say when to look again: soon at first, since most operations are short, and half a minute at the longest.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ impl<F: Factory> Carrier<'_, F> {
         match wait {
             Wait::Operation { step, handle } => self.follow(step, &handle).await,
             Wait::For { step, pause, why } => {
-                self.tell(Happening::Waiting { step, why, percent: None, pause }).await;
+                self.tell(RunEventKind::Waiting { step, why, percent: None, pause }).await;
                 match step {
                     Step::AwaitReady => self.until_ready(pause).await,
                     Step::AwaitCanary => self.until_canary(pause).await,
@@ -70,9 +70,9 @@ impl<F: Factory> Carrier<'_, F> {
             let pause = progress.retry_after.unwrap_or(own).max(SHORTEST_LOOK);
             own = (own * 2).min(LONGEST_LOOK);
             let why = "the operation goes on".to_owned();
-            self.tell(Happening::Waiting { step, why, percent: progress.percent, pause }).await;
+            self.tell(RunEventKind::Waiting { step, why, percent: progress.percent, pause }).await;
             let began = Instant::now();
-            if step == Step::Try {
+            if step == Step::CreateCanary {
                 self.until_canary(pause).await;
             }
             self.rest(pause.saturating_sub(began.elapsed())).await;

@@ -5,7 +5,7 @@ use std::fmt;
 use kiln_node_config::Effect;
 use serde::{Deserialize, Serialize};
 
-use crate::custom_data::{SecretBytes, sha256_hex};
+use kiln_types::{SecretBytes, sha256_hex};
 
 /// A file that a document asks for, with everything that must hold of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

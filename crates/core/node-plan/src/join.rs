@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::custom_data::SecretBytes;
+use kiln_types::SecretBytes;
 
 /// A credential to join with.
 #[derive(Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::artifact::{Artifact, Content, Owner};
-use crate::custom_data::sha256_hex;
+use kiln_types::sha256_hex;
 use crate::desired::{Account, Desired, Late};
 use crate::layout;
 use crate::manifest::Manifest;

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use kiln_node_plan::Inspection;
-use kiln_types::VersionNumber;
+use kiln_types::{Inspection, VersionNumber};
 use serde::{Deserialize, Serialize};
 
 /// What is in an image version, as its donor was inspected.
@@ -28,7 +27,7 @@ pub struct VersionFacts {
 
 impl VersionFacts {
     /// The facts of the version that a run makes of an inspected donor.
-    pub fn of(version: VersionNumber, donor: &Inspection) -> Self {
+    pub fn new(version: VersionNumber, donor: &Inspection) -> Self {
         Self {
             version,
             kernel: donor.kernel.clone(),

@@ -5,31 +5,27 @@ use std::fmt;
 use std::str::FromStr;
 
 use kiln_types::{DefinitionName, ImageSource, ImageVersion, Instance, Pool, VersionNumber, VersionState};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::latest::{latest, same_definition, version_of};
 
 /// Instances that one copy serves when they are made at the same time, as Azure advises.
 pub const NODES_PER_REPLICA: u32 = 600;
 /// Copies of a version of the smallest pool: one more than it needs, so that losing or filling one is not felt.
-pub const LEAST_REPLICAS: u32 = 3;
+pub const MIN_REPLICAS: u32 = 3;
 /// Copies that Azure keeps of a version in one region.
-pub const MOST_REPLICAS: u32 = 100;
-
-/// A history that leaves no way back.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no history: a whole number, at least 2, or there is no version to go back to")]
-pub struct BadHistory(pub String);
+pub const MAX_REPLICAS: u32 = 100;
 
 /// How many usable versions stay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
 pub struct MaxHistory(u32);
 
 impl MaxHistory {
     /// At least two: the current one and the one before.
-    pub fn new(count: u32) -> Result<Self, BadHistory> {
-        if count >= 2 { Ok(Self(count)) } else { Err(BadHistory(count.to_string())) }
+    pub fn new(count: u32) -> Result<Self, Error> {
+        if count >= 2 { Ok(Self(count)) } else { Err(Error::History(count.to_string())) }
     }
 
     /// The number.
@@ -44,32 +40,46 @@ impl Default for MaxHistory {
     }
 }
 
-impl FromStr for MaxHistory {
-    type Err = BadHistory;
+impl TryFrom<u32> for MaxHistory {
+    type Error = Error;
 
-    fn from_str(text: &str) -> Result<Self, BadHistory> {
-        text.parse().map_err(|_| BadHistory(text.to_owned())).and_then(Self::new)
+    fn try_from(count: u32) -> Result<Self, Error> {
+        Self::new(count)
+    }
+}
+
+impl From<MaxHistory> for u32 {
+    fn from(history: MaxHistory) -> Self {
+        history.0
+    }
+}
+
+impl FromStr for MaxHistory {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.parse().map_err(|_| Error::History(text.to_owned())).and_then(Self::new)
     }
 }
 
 /// Copies of a version for a pool that is to have so many nodes, unless a person said how many.
 pub fn replicas(nodes: u32, asked: Option<u32>) -> u32 {
-    let needed = nodes.div_ceil(NODES_PER_REPLICA).max(LEAST_REPLICAS);
-    asked.unwrap_or(needed).clamp(1, MOST_REPLICAS)
+    let needed = nodes.div_ceil(NODES_PER_REPLICA).max(MIN_REPLICAS);
+    asked.unwrap_or(needed).clamp(1, MAX_REPLICAS)
 }
 
-/// The versions of a line that somebody uses: recipes by name or by `latest`, and instances.
+/// The versions of a definition that somebody uses: recipes by name or by `latest`, and instances.
 pub fn used<'a>(
     pools: impl IntoIterator<Item = &'a Pool>,
     instances: impl IntoIterator<Item = &'a Instance>,
-    line: &DefinitionName,
+    definition: &DefinitionName,
     versions: &[ImageVersion],
 ) -> BTreeSet<VersionNumber> {
     let mut used: BTreeSet<VersionNumber> =
-        instances.into_iter().filter_map(|instance| version_of(&instance.runs, line)).cloned().collect();
+        instances.into_iter().filter_map(|instance| version_of(&instance.runs, definition)).cloned().collect();
     for pool in pools {
-        used.extend(version_of(&pool.recipe.image, line).cloned());
-        if matches!(&pool.recipe.image, ImageSource::Definition(named) if same_definition(named, line)) {
+        used.extend(version_of(&pool.recipe.image, definition).cloned());
+        if matches!(&pool.recipe.image, ImageSource::Definition(named) if same_definition(named, definition)) {
             used.extend(latest(versions, &pool.location).map(|version| version.number.clone()));
         }
     }
@@ -79,7 +89,7 @@ pub fn used<'a>(
 /// Why a version stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kept {
+pub enum KeepReason {
     /// It is among the newest usable ones.
     History,
     /// A recipe or an instance uses it.
@@ -92,7 +102,7 @@ pub enum Kept {
     Unfinished,
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for KeepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::History => "within the history",
@@ -113,10 +123,10 @@ pub struct Prune {
     /// Versions that failed and block their names, oldest first.
     pub failed: Vec<VersionNumber>,
     /// The others, and why each stays.
-    pub kept: Vec<(VersionNumber, Kept)>,
+    pub kept: Vec<(VersionNumber, KeepReason)>,
 }
 
-/// What to delete of a line. Usable versions alone count, so that a history of bad ones never drives out the last good one.
+/// What to delete of a definition. Usable versions alone count, so that a history of bad ones never drives out the last good one.
 pub fn prune(
     versions: &[ImageVersion],
     history: MaxHistory,
@@ -137,15 +147,15 @@ pub fn prune(
                 result.failed.push(number.clone());
                 continue;
             }
-            _ if used.contains(number) => Kept::Used,
-            _ if number == today => Kept::Today,
+            _ if used.contains(number) => KeepReason::Used,
+            _ if number == today => KeepReason::Today,
             VersionState::Succeeded if beyond => {
                 result.delete.push(number.clone());
                 continue;
             }
-            VersionState::Succeeded if is_usable(version) => Kept::History,
-            VersionState::Succeeded => Kept::Excluded,
-            _ => Kept::Unfinished,
+            VersionState::Succeeded if is_usable(version) => KeepReason::History,
+            VersionState::Succeeded => KeepReason::Excluded,
+            _ => KeepReason::Unfinished,
         };
         result.kept.push((number.clone(), kept));
     }
@@ -194,7 +204,7 @@ mod tests {
         let all = ["2026.11.10", "2026.11.11", "2026.11.12", "2026.11.14", TODAY].map(version);
         let pruned = prune_of(&all, &["2026.11.10"]);
         assert_eq!(texts(&pruned.delete), ["2026.11.11"]);
-        assert!(pruned.kept.contains(&(number("2026.11.10"), Kept::Used)));
+        assert!(pruned.kept.contains(&(number("2026.11.10"), KeepReason::Used)));
     }
 
     #[test]
@@ -209,7 +219,7 @@ mod tests {
         ];
         let pruned = prune_of(&all, &[]);
         assert!(pruned.delete.is_empty(), "{pruned:?}");
-        assert_eq!(pruned.kept[5].1, Kept::Excluded);
+        assert_eq!(pruned.kept[5].1, KeepReason::Excluded);
     }
 
     #[test]
@@ -225,7 +235,7 @@ mod tests {
         all[1].state = VersionState::Creating;
         let pruned = prune_of(&all, &[]);
         assert_eq!((texts(&pruned.failed), pruned.delete.len()), (vec!["2026.11.01"], 0));
-        assert_eq!(pruned.kept, [(number("2026.11.02"), Kept::Unfinished)]);
+        assert_eq!(pruned.kept, [(number("2026.11.02"), KeepReason::Unfinished)]);
     }
 
     #[test]

@@ -5,28 +5,15 @@ mod tags;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
-use kiln_node_plan::Inspection;
-use kiln_types::{ImageVersion, Tags, VersionNumber};
+use kiln_types::tags::{
+    ANCESTORS_TAG, BUILT_AT_TAG, BUILT_FROM_TAG, KERNEL_TAG, KUBELET_TAG, MADE_BY_RUN_TAG, MADE_BY_TAG, PACKAGES_TAG,
+    RUNTIME_TAG,
+};
+use kiln_types::{ImageVersion, Inspection, Tags, VersionNumber};
 use serde::Serialize;
 
-use crate::names::{BUILT_AT_TAG, BUILT_FROM_TAG};
-
-pub use tags::{BadTag, MAX_TAGS, MAX_VALUE, check, merge, parse_tag, shorten};
-
-/// The tag with the kernel of a version.
-pub const KERNEL_TAG: &str = "kiln-kernel";
-/// The tag with the kubelet of a version.
-pub const KUBELET_TAG: &str = "kiln-kubelet";
-/// The tag with the container runtime of a version.
-pub const RUNTIME_TAG: &str = "kiln-runtime";
-/// The tag with the hash of a version's package list.
-pub const PACKAGES_TAG: &str = "kiln-packages";
-/// The tag with the versions that a version descends from, the nearest first.
-pub const ANCESTORS_TAG: &str = "kiln-ancestors";
-/// The tag with the run that made a version.
-pub const RUN_TAG: &str = "kiln-made-by-run";
-/// The tag with who started that run.
-pub const WHO_TAG: &str = "kiln-made-by";
+pub(crate) use tags::MAX_NAME;
+pub use tags::{MAX_TAGS, MAX_VALUE, check_tags, merge_tags, parse_tag, shorten};
 
 /// How kamino writes `BuiltAt`, in UTC; and, for reading, the same with any number of decimals, or none.
 const BUILT_AT_FORMAT: &str = "%Y-%m-%d %H:%M:%S.%6f";
@@ -59,7 +46,7 @@ impl Provenance {
     pub fn of(
         donor: &str,
         at: Timestamp,
-        inside: &Inspection,
+        inspection: &Inspection,
         ancestors: Vec<VersionNumber>,
         run: &str,
         who: &str,
@@ -68,10 +55,10 @@ impl Provenance {
         Self {
             built_from: some(donor),
             built_at: Some(at),
-            kernel: some(&inside.kernel),
-            kubelet: some(&inside.kubelet_version),
-            runtime: some(&inside.runtime_version),
-            packages: Some(inside.package_hash()),
+            kernel: some(&inspection.kernel),
+            kubelet: some(&inspection.kubelet_version),
+            runtime: some(&inspection.runtime_version),
+            packages: Some(inspection.package_hash()),
             ancestors,
             run: some(run),
             who: some(who),
@@ -84,7 +71,7 @@ impl Provenance {
     }
 
     /// Whether kiln made it.
-    pub fn is_ours(&self) -> bool {
+    pub fn is_made_by_kiln(&self) -> bool {
         self.run.is_some()
     }
 
@@ -98,8 +85,8 @@ impl Provenance {
             (KUBELET_TAG, self.kubelet.as_deref()),
             (RUNTIME_TAG, self.runtime.as_deref()),
             (PACKAGES_TAG, self.packages.as_deref()),
-            (RUN_TAG, self.run.as_deref()),
-            (WHO_TAG, self.who.as_deref()),
+            (MADE_BY_RUN_TAG, self.run.as_deref()),
+            (MADE_BY_TAG, self.who.as_deref()),
         ];
         let mut tags: Tags = values
             .into_iter()
@@ -111,26 +98,26 @@ impl Provenance {
         tags
     }
 
-    /// Reads the tags of a version. A value that cannot be read is as good as none.
+    /// Reads the tags of a version. A tag_value that cannot be read is as good as none.
     pub fn read(tags: &Tags) -> Self {
-        let text = |name: &str| value(tags, name).map(str::to_owned);
-        let ancestors = value(tags, ANCESTORS_TAG).unwrap_or_default();
+        let text = |name: &str| tag_value(tags, name).map(str::to_owned);
+        let ancestors = tag_value(tags, ANCESTORS_TAG).unwrap_or_default();
         Self {
             built_from: text(BUILT_FROM_TAG),
-            built_at: value(tags, BUILT_AT_TAG).and_then(read_built_at),
+            built_at: tag_value(tags, BUILT_AT_TAG).and_then(read_built_at),
             kernel: text(KERNEL_TAG),
             kubelet: text(KUBELET_TAG),
             runtime: text(RUNTIME_TAG),
             packages: text(PACKAGES_TAG),
             ancestors: ancestors.split_whitespace().filter_map(|version| version.parse().ok()).collect(),
-            run: text(RUN_TAG),
-            who: text(WHO_TAG),
+            run: text(MADE_BY_RUN_TAG),
+            who: text(MADE_BY_TAG),
         }
     }
 }
 
 /// A version and all that it descends from, as far as tags tell: the nearest first.
-pub fn lineage(version: &VersionNumber, versions: &[ImageVersion]) -> Vec<VersionNumber> {
+pub fn ancestors_of(version: &VersionNumber, versions: &[ImageVersion]) -> Vec<VersionNumber> {
     let mut line = vec![version.clone()];
     let mut at = 0;
     while let Some(number) = line.get(at) {
@@ -142,8 +129,8 @@ pub fn lineage(version: &VersionNumber, versions: &[ImageVersion]) -> Vec<Versio
     line
 }
 
-/// The value of a tag. Names of tags have no case, and an emptied tag is as good as none.
-pub fn value<'a>(tags: &'a Tags, name: &str) -> Option<&'a str> {
+/// The tag_value of a tag. Names of tags have no case, and an emptied tag is as good as none.
+pub fn tag_value<'a>(tags: &'a Tags, name: &str) -> Option<&'a str> {
     let exact = tags.get(name);
     let found = exact.or_else(|| tags.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
     found.map(String::as_str).filter(|value| !value.is_empty())
@@ -186,14 +173,14 @@ mod tests {
     fn provenance() -> Provenance {
         let at = "2026-11-15T21:03:04.5Z".parse().unwrap();
         let ancestors = vec![version("2026.11.08"), version("2026.11.01")];
-        Provenance::of("k8s-pool-1-vmss000003", at, &inspection(), ancestors, "r42", "alice@host")
+        Provenance::new("k8s-pool-1-vmss000003", at, &inspection(), ancestors, "r42", "alice@host")
     }
 
     #[test]
     fn the_tags_of_a_version_read_back_as_they_were_written() {
         assert_eq!(Provenance::read(&provenance().tags()), provenance());
         assert_eq!(provenance().parent(), Some(&version("2026.11.08")));
-        assert!(provenance().is_ours());
+        assert!(provenance().is_made_by_kiln());
     }
 
     #[test]
@@ -210,7 +197,7 @@ mod tests {
         let read = Provenance::read(&tags);
         assert_eq!(read.built_from.as_deref(), Some("node0"));
         assert_eq!(read.built_at, Some("2021-01-20T08:15:30.123456Z".parse().unwrap()));
-        assert!(!read.is_ours() && read.kernel.is_none());
+        assert!(!read.is_made_by_kiln() && read.kernel.is_none());
     }
 
     #[test]
@@ -224,7 +211,7 @@ mod tests {
     fn a_long_line_of_ancestors_loses_its_far_end() {
         let many: Vec<VersionNumber> = (1..=28).rev().map(|day| version(&format!("2026.02.{day:02}"))).collect();
         let tags = Provenance { ancestors: many.clone(), ..provenance() }.tags();
-        assert!(check(&tags).is_ok());
+        assert!(check_tags(&tags).is_ok());
         let read = Provenance::read(&tags).ancestors;
         assert_eq!(read.len(), 23);
         assert_eq!(read, many[..23]);
@@ -237,15 +224,15 @@ mod tests {
             ..crate::sample::version(number)
         };
         let versions = [with("3.0.0", "2.0.0"), with("2.0.0", "1.0.0"), with("1.0.0", "3.0.0")];
-        let line = lineage(&version("3.0.0"), &versions);
+        let line = ancestors_of(&version("3.0.0"), &versions);
         assert_eq!(line, [version("3.0.0"), version("2.0.0"), version("1.0.0")]);
-        assert_eq!(lineage(&version("9.0.0"), &versions), [version("9.0.0")]);
+        assert_eq!(ancestors_of(&version("9.0.0"), &versions), [version("9.0.0")]);
     }
 
     #[test]
     fn a_long_name_of_who_is_cut_and_not_refused() {
         let tags = Provenance { who: Some("é".repeat(300)), ..provenance() }.tags();
-        assert!(check(&tags).is_ok());
-        assert_eq!(tags[WHO_TAG].chars().count(), MAX_VALUE);
+        assert!(check_tags(&tags).is_ok());
+        assert_eq!(tags[MADE_BY_TAG].chars().count(), MAX_VALUE);
     }
 }

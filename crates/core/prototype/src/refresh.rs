@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use kiln_types::{DefinitionName, Instance, InstanceId, Provisioning, VersionNumber};
+use kiln_types::{DefinitionName, Instance, InstanceId, Node, Provisioning, VersionNumber};
 use serde::Serialize;
 
-use crate::donor::NodeFacts;
-use crate::latest::{source_text, version_of};
+use crate::Error;
+use crate::latest::{describe_image, version_of};
 
 /// How many at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Pace {
+pub struct Budget {
     /// How many nodes the pool may have beyond what it should.
     pub surge: u32,
     /// How many of the nodes that it should have may be missing.
@@ -21,57 +21,50 @@ pub struct Pace {
     pub all_at_once: bool,
 }
 
-/// One more and none missing: the slowest pace, which no workload notices.
-impl Default for Pace {
+/// One more and none missing: the slowest budget, which no workload notices.
+impl Default for Budget {
     fn default() -> Self {
         Self { surge: 1, max_unavailable: 0, all_at_once: false }
     }
 }
 
-/// A pace at which nothing can move.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "with `--surge 0` and `--max-unavailable 0` no node can be replaced; raise one of them, or say `--all-at-once`"
-)]
-pub struct NoPace;
-
-impl Pace {
+impl Budget {
     /// Checks that something can move.
-    pub fn check(self) -> Result<Self, NoPace> {
-        if self.surge > 0 || self.max_unavailable > 0 || self.all_at_once { Ok(self) } else { Err(NoPace) }
+    pub fn check(self) -> Result<Self, Error> {
+        if self.surge > 0 || self.max_unavailable > 0 || self.all_at_once { Ok(self) } else { Err(Error::EmptyBudget) }
     }
 }
 
 /// A refresh as it stands.
 #[derive(Debug, Clone, Copy)]
-pub struct State<'a> {
+pub struct RefreshState<'a> {
     /// How many nodes the pool should have when it is over: what it had when it began.
     pub wanted: u32,
     /// How many it is told to have now.
     pub capacity: u32,
     /// What new nodes get.
     pub target: &'a VersionNumber,
-    pub line: &'a DefinitionName,
+    pub definition: &'a DefinitionName,
     /// Versions that were taken back: their nodes go first.
-    pub bad: &'a BTreeSet<VersionNumber>,
+    pub rejected: &'a BTreeSet<VersionNumber>,
     pub instances: &'a [Instance],
-    pub nodes: &'a [NodeFacts],
+    pub nodes: &'a [Node],
     /// The node that this program runs on.
     pub own_node: Option<&'a str>,
     /// How many at a time.
-    pub pace: Pace,
+    pub budget: Budget,
 }
 
 /// An instance that runs something else than new nodes get.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outdated {
+pub struct OutdatedNode {
     pub instance: InstanceId,
     pub node: String,
     /// What it runs.
     pub runs: String,
     /// Whether that was taken back.
-    pub bad: bool,
+    pub rejected: bool,
     /// Whether pods can run there.
     pub available: bool,
     /// Why it stays all the same.
@@ -82,11 +75,11 @@ pub struct Outdated {
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Next {
+pub enum RefreshDecision {
     /// Every node that can be replaced is.
     Done {
         /// Those that cannot.
-        left: Vec<Outdated>,
+        left: Vec<OutdatedNode>,
     },
     /// Look again later.
     Wait {
@@ -104,17 +97,17 @@ pub struct Batch {
     /// So many more instances, first.
     pub add: u32,
     /// These go.
-    pub remove: Vec<Outdated>,
+    pub remove: Vec<OutdatedNode>,
     /// Whether they are drained before.
     pub drain: bool,
 }
 
 /// The instances that run something else, in the order in which they go: what was taken back, then where no pod can run, then the oldest.
-pub fn outdated(state: State<'_>) -> Vec<Outdated> {
+pub fn outdated(state: RefreshState<'_>) -> Vec<OutdatedNode> {
     let staying = state.instances.iter().filter(|instance| !is_leaving(instance));
-    let mut all: Vec<(Option<&VersionNumber>, u64, Outdated)> = staying
+    let mut all: Vec<(Option<&VersionNumber>, u64, OutdatedNode)> = staying
         .filter_map(|instance| {
-            let version = version_of(&instance.runs, state.line);
+            let version = version_of(&instance.runs, state.definition);
             if version == Some(state.target) {
                 return None;
             }
@@ -125,11 +118,11 @@ pub fn outdated(state: State<'_>) -> Vec<Outdated> {
             } else {
                 None
             };
-            let outdated = Outdated {
+            let outdated = OutdatedNode {
                 instance: instance.id.clone(),
                 node: instance.node_name.clone(),
-                runs: version.map_or_else(|| source_text(&instance.runs), ToString::to_string),
-                bad: version.is_some_and(|version| state.bad.contains(version)),
+                runs: version.map_or_else(|| describe_image(&instance.runs), ToString::to_string),
+                rejected: version.is_some_and(|version| state.rejected.contains(version)),
                 available: is_available(instance, state.nodes),
                 stays,
             };
@@ -137,7 +130,7 @@ pub fn outdated(state: State<'_>) -> Vec<Outdated> {
         })
         .collect();
     all.sort_by(|(a_version, a_number, a), (b_version, b_number, b)| {
-        let first = |outdated: &Outdated| (!outdated.bad, outdated.available);
+        let first = |outdated: &OutdatedNode| (!outdated.rejected, outdated.available);
         // What is of no version is older than the first version.
         (first(a), a_version, a_number, &a.instance).cmp(&(first(b), b_version, b_number, &b.instance))
     });
@@ -145,8 +138,8 @@ pub fn outdated(state: State<'_>) -> Vec<Outdated> {
 }
 
 /// The next change of a refresh, from how the pool is now. Nothing is remembered between two calls.
-pub fn next_batch(state: State<'_>) -> Next {
-    let (left, mut old): (Vec<Outdated>, Vec<Outdated>) =
+pub fn next_batch(state: RefreshState<'_>) -> RefreshDecision {
+    let (left, mut old): (Vec<OutdatedNode>, Vec<OutdatedNode>) =
         outdated(state).into_iter().partition(|outdated| outdated.stays.is_some());
     let staying: Vec<&Instance> = state.instances.iter().filter(|instance| !is_leaving(instance)).collect();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -155,12 +148,12 @@ pub fn next_batch(state: State<'_>) -> Next {
     let new = total - count(old.len()) - count(left.len());
     let missing = state.wanted.saturating_sub(new + count(left.len()));
 
-    if state.pace.all_at_once && !old.is_empty() {
-        return Next::Batch(Batch { add: 0, remove: old, drain: false });
+    if state.budget.all_at_once && !old.is_empty() {
+        return RefreshDecision::Batch(Batch { add: 0, remove: old, drain: false });
     }
-    let add = missing.min((state.wanted + state.pace.surge).saturating_sub(total));
+    let add = missing.min((state.wanted + state.budget.surge).saturating_sub(total));
     let available = count(staying.iter().filter(|instance| is_available(instance, state.nodes)).count());
-    let least = state.wanted.saturating_sub(state.pace.max_unavailable);
+    let least = state.wanted.saturating_sub(state.budget.max_unavailable);
     let mut may_go = available.saturating_sub(least);
     let outstanding = old.len();
     old.retain(|outdated| {
@@ -172,16 +165,16 @@ pub fn next_batch(state: State<'_>) -> Next {
         goes
     });
     if add > 0 || !old.is_empty() {
-        return Next::Batch(Batch { add, remove: old, drain: true });
+        return RefreshDecision::Batch(Batch { add, remove: old, drain: true });
     }
     let leaving = state.instances.len() - staying.len();
     // What stays as it is may stay unwell.
     let unwell = count(left.iter().filter(|outdated| !outdated.available).count());
     let unready = total.saturating_sub(available + unwell);
     match (outstanding, leaving) {
-        (0, 0) if unready == 0 => Next::Done { left },
-        (0, leaving) if leaving > 0 && unready == 0 => Next::Wait { why: format!("{leaving} instances to be gone") },
-        _ => Next::Wait { why: format!("{unready} nodes to be Ready") },
+        (0, 0) if unready == 0 => RefreshDecision::Done { left },
+        (0, leaving) if leaving > 0 && unready == 0 => RefreshDecision::Wait { why: format!("{leaving} instances to be gone") },
+        _ => RefreshDecision::Wait { why: format!("{unready} nodes to be Ready") },
     }
 }
 
@@ -189,14 +182,14 @@ fn is_leaving(instance: &Instance) -> bool {
     matches!(&instance.provisioning, Provisioning::InProgress(word) if word.eq_ignore_ascii_case("deleting"))
 }
 
-fn is_available(instance: &Instance, nodes: &[NodeFacts]) -> bool {
-    nodes.iter().any(|node| node.name == instance.node_name && node.ready && !node.cordoned)
+fn is_available(instance: &Instance, nodes: &[Node]) -> bool {
+    nodes.iter().any(|node| node.name.as_str() == instance.node_name && node.is_ready() && !node.cordoned)
 }
 
-impl fmt::Display for Outdated {
+impl fmt::Display for OutdatedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} runs {}", self.node, self.runs)?;
-        if self.bad {
+        if self.rejected {
             f.write_str(", which was taken back")?;
         }
         match self.stays {
@@ -206,7 +199,7 @@ impl fmt::Display for Outdated {
     }
 }
 
-impl fmt::Display for Next {
+impl fmt::Display for RefreshDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done { left } if left.is_empty() => writeln!(f, "every node runs what new nodes get"),

@@ -9,12 +9,12 @@ const OLD: &str = "2026.11.08";
 
 struct World {
     instances: Vec<Instance>,
-    nodes: Vec<NodeFacts>,
+    nodes: Vec<Node>,
     wanted: u32,
     capacity: u32,
-    bad: BTreeSet<VersionNumber>,
+    rejected: BTreeSet<VersionNumber>,
     own_node: Option<String>,
-    pace: Pace,
+    budget: Budget,
     next_id: u32,
 }
 
@@ -26,29 +26,29 @@ fn world(versions: &[&str]) -> World {
         nodes: ids.clone().map(node).collect(),
         wanted: ids.end,
         capacity: ids.end,
-        bad: BTreeSet::new(),
+        rejected: BTreeSet::new(),
         own_node: None,
-        pace: Pace::default(),
+        budget: Budget::default(),
         next_id: ids.end,
     }
 }
 
 impl World {
-    fn state<'a>(&'a self, target: &'a VersionNumber, line: &'a DefinitionName) -> State<'a> {
-        State {
+    fn state<'a>(&'a self, target: &'a VersionNumber, definition: &'a DefinitionName) -> RefreshState<'a> {
+        RefreshState {
             wanted: self.wanted,
             capacity: self.capacity,
             target,
             line,
-            bad: &self.bad,
+            rejected: &self.rejected,
             instances: &self.instances,
             nodes: &self.nodes,
             own_node: self.own_node.as_deref(),
-            pace: self.pace,
+            budget: self.budget,
         }
     }
 
-    fn next(&self) -> Next {
+    fn next(&self) -> RefreshDecision {
         next_batch(self.state(&number(NEW), &definition_name()))
     }
 
@@ -63,7 +63,7 @@ impl World {
     fn act(&mut self, batch: &Batch) {
         for _ in 0..batch.add {
             self.instances.push(instance(self.next_id, exact(NEW)));
-            self.nodes.push(NodeFacts { ready: false, ..node(self.next_id) });
+            self.nodes.push(Node { ready: false, ..node(self.next_id) });
             self.next_id += 1;
         }
         self.capacity += batch.add;
@@ -75,9 +75,9 @@ impl World {
     }
 }
 
-fn batch(next: Next) -> Batch {
+fn batch(next: RefreshDecision) -> Batch {
     match next {
-        Next::Batch(batch) => batch,
+        RefreshDecision::Batch(batch) => batch,
         other => panic!("{other:?}"),
     }
 }
@@ -88,7 +88,7 @@ fn by_default_one_is_added_before_one_goes() {
     let first = batch(world.next());
     assert_eq!((first.add, first.remove.len()), (1, 0));
     world.act(&first);
-    assert_eq!(world.next(), Next::Wait { why: "1 nodes to be Ready".into() });
+    assert_eq!(world.next(), RefreshDecision::Wait { why: "1 nodes to be Ready".into() });
     world.nodes.last_mut().unwrap().ready = true;
     let second = batch(world.next());
     assert_eq!((second.add, second.remove.len(), second.drain), (0, 1, true));
@@ -97,7 +97,7 @@ fn by_default_one_is_added_before_one_goes() {
 #[test]
 fn what_was_taken_back_goes_first_then_what_cannot_run_pods_then_the_oldest() {
     let mut world = world(&[OLD, "2026.11.01", "", "2026.11.12", OLD, NEW]);
-    world.bad = BTreeSet::from([number("2026.11.12")]);
+    world.rejected = BTreeSet::from([number("2026.11.12")]);
     world.nodes[4].ready = false;
     assert_eq!(world.order(), ["3", "4", "2", "1", "0"]);
 }
@@ -111,7 +111,7 @@ fn instances_go_by_number_and_not_by_text() {
 #[test]
 fn a_node_that_may_be_missing_goes_without_a_surge() {
     let mut world = world(&[OLD, OLD, OLD]);
-    world.pace = Pace { surge: 0, max_unavailable: 2, all_at_once: false };
+    world.budget = Budget { surge: 0, max_unavailable: 2, all_at_once: false };
     let first = batch(world.next());
     assert_eq!((first.add, first.remove.len()), (0, 2));
     world.act(&first);
@@ -129,7 +129,7 @@ fn a_node_where_no_pod_can_run_goes_at_no_cost() {
 #[test]
 fn in_an_outage_all_go_at_once_and_undrained() {
     let mut world = world(&[OLD, NEW, OLD]);
-    world.pace.all_at_once = true;
+    world.budget.all_at_once = true;
     let first = batch(world.next());
     assert_eq!((first.add, first.remove.len(), first.drain), (0, 2, false));
     world.act(&first);
@@ -141,21 +141,21 @@ fn our_own_node_and_protected_ones_stay_and_are_named() {
     let mut world = world(&[OLD, OLD, NEW]);
     world.own_node = Some(world.nodes[0].name.clone());
     world.instances[1].protection = Protection::FULL;
-    let Next::Done { left } = world.next() else { panic!("nothing can be replaced") };
+    let RefreshDecision::Done { left } = world.next() else { panic!("nothing can be replaced") };
     assert_eq!(
         left[0].to_string(),
         "k8s-agentpool1-26100436-vmss000000 runs 2026.11.08 and stays: this program runs on it"
     );
     assert_eq!(left[1].stays, Some("it is protected"));
     world.nodes[1].ready = false;
-    assert!(matches!(world.next(), Next::Done { .. }), "what stays as it is may stay unwell");
+    assert!(matches!(world.next(), RefreshDecision::Done { .. }), "what stays as it is may stay unwell");
 }
 
 #[test]
 fn instances_that_were_asked_for_and_do_not_show_yet_are_not_asked_for_again() {
     let mut world = world(&[OLD, OLD]);
     world.capacity = 3;
-    assert!(matches!(world.next(), Next::Wait { .. }));
+    assert!(matches!(world.next(), RefreshDecision::Wait { .. }));
 }
 
 #[test]
@@ -163,15 +163,15 @@ fn an_instance_on_its_way_out_is_waited_for() {
     let mut world = world(&[NEW, NEW, OLD]);
     (world.wanted, world.capacity) = (2, 2);
     world.instances[2].provisioning = Provisioning::InProgress("Deleting".into());
-    assert_eq!(world.next(), Next::Wait { why: "1 instances to be gone".into() });
+    assert_eq!(world.next(), RefreshDecision::Wait { why: "1 instances to be gone".into() });
     world.instances.pop();
-    assert_eq!(world.next(), Next::Done { left: Vec::new() });
+    assert_eq!(world.next(), RefreshDecision::Done { left: Vec::new() });
 }
 
 #[test]
 fn a_pace_at_which_nothing_moves_is_refused() {
-    assert_eq!(Pace { surge: 0, max_unavailable: 0, all_at_once: false }.check(), Err(NoPace));
-    assert!(Pace::default().check().is_ok());
+    assert_eq!(Budget { surge: 0, max_unavailable: 0, all_at_once: false }.check(), Err(NoPace));
+    assert!(Budget::default().check().is_ok());
 }
 
 proptest! {
@@ -189,19 +189,19 @@ proptest! {
             // A new node that never becomes Ready would be waited for; an old one is replaced.
             node.ready = *ready || !is_old;
         }
-        world.pace = Pace { surge, max_unavailable, all_at_once: false };
+        world.budget = Budget { surge, max_unavailable, all_at_once: false };
         let mut luck = luck.into_iter().cycle();
         let mut ended = false;
         for _ in 0..2000 {
             let before = world.ready();
             match world.next() {
-                Next::Done { left } => {
+                RefreshDecision::Done { left } => {
                     prop_assert!(left.is_empty());
                     ended = true;
                     break;
                 }
-                Next::Wait { .. } => (),
-                Next::Batch(batch) => {
+                RefreshDecision::Wait { .. } => (),
+                RefreshDecision::Batch(batch) => {
                     prop_assert!(batch.add > 0 || !batch.remove.is_empty());
                     world.act(&batch);
                 }
@@ -212,7 +212,7 @@ proptest! {
             for node in &mut world.nodes {
                 node.ready |= luck.next().unwrap_or(true);
             }
-            // The newest always, so that bad luck alone does not keep a refresh from its end.
+            // The newest always, so that rejected luck alone does not keep a refresh from its end.
             if let Some(newest) = world.nodes.last_mut() {
                 newest.ready = true;
             }

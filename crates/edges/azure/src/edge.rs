@@ -4,12 +4,12 @@ mod access;
 mod canaries;
 mod factory;
 mod instances;
-mod landscape;
+mod resource_group;
 mod lines;
 mod machines;
 mod pools;
 mod publish;
-mod shelves;
+mod image_catalog;
 mod snapshots;
 mod versions;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kiln_node_plan::SecretBytes;
+use kiln_types::SecretBytes;
 use roxmltree::{Document, Node};
 
 /// What Azure tells a machine on its provisioning medium. The password, where there is one, is not read.

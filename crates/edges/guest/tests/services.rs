@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use common::{Answer, Host, Virtual};
 use kiln_guest::{Endpoints, GuestError, Imds, Rules, Source, Wait as _, find, report_ready};
-use kiln_node_plan::SecretBytes;
+use kiln_types::SecretBytes;
 
 const DOCUMENT: &str = r#"{"apiVersion":"kiln.dev/v1alpha1","kind":"NodeConfig"}"#;
 

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use kiln_host::{Durability, Error, Generations, Placed, Root};
-use kiln_node_plan::{Artifact, Content, Owner, SecretBytes};
+use kiln_node_plan::{Artifact, Content, Owner};
+use kiln_types::SecretBytes;
 use proptest::prelude::*;
 
 fn artifact(path: &str, text: &str) -> Artifact {

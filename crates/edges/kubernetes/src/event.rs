@@ -3,12 +3,12 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kiln_types::Node;
 use kube::Api;
 use kube::api::PostParams;
 
 use crate::call::once;
 use crate::name::Owner;
-use crate::node::NodeSeen;
 use crate::{Cluster, Error};
 
 /// Events about what has no namespace are kept in this one.
@@ -40,7 +40,7 @@ pub struct NodeEvent {
 
 impl Cluster {
     /// Tells what a run did to a node. An event is no record: it is sent once, and whoever sends it goes on whether it arrived or not.
-    pub async fn tell(&self, node: &NodeSeen, run: &Owner, event: &NodeEvent) -> Result<(), Error> {
+    pub async fn tell(&self, node: &Node, run: &Owner, event: &NodeEvent) -> Result<(), Error> {
         let about = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Node".to_owned()),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kiln_types::{Extension, ImageSource, PoolName, SavedExtension, SecretText};
+use kiln_types::{Extension, ImageSource, PoolName, SavedExtension, Secret};
 use kube::Api;
 use kube::api::PostParams;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct OriginalRecipe {
     /// The extensions, in the order of the recipe.
     pub extensions: Vec<SavedExtension>,
     /// The custom data, where it could be had.
-    pub custom_data: Option<SecretText>,
+    pub custom_data: Option<Secret>,
     /// The run that saved it.
     pub saved_by: Owner,
 }
@@ -43,7 +43,7 @@ pub enum Kept {
 #[derive(Clone)]
 pub struct OriginalStore {
     cluster: Cluster,
-    api: Api<Secret>,
+    api: Api<v1::Secret>,
     name: String,
     namespace: Namespace,
 }
@@ -67,7 +67,7 @@ struct WrittenExtension {
 
 impl From<&OriginalRecipe> for Written {
     fn from(recipe: &OriginalRecipe) -> Self {
-        let exposed = |secret: &Option<SecretText>| secret.as_ref().map(|secret| secret.expose().to_owned());
+        let exposed = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
         let extension = |saved: &SavedExtension| WrittenExtension {
             extension: saved.extension.clone(),
             protected_settings: exposed(&saved.protected_settings),
@@ -85,12 +85,12 @@ impl From<Written> for OriginalRecipe {
     fn from(written: Written) -> Self {
         let extension = |one: WrittenExtension| SavedExtension {
             extension: one.extension,
-            protected_settings: one.protected_settings.map(SecretText::new),
+            protected_settings: one.protected_settings.map(Secret::new),
         };
         Self {
             image: written.image,
             extensions: written.extensions.into_iter().map(extension).collect(),
-            custom_data: written.custom_data.map(SecretText::new),
+            custom_data: written.custom_data.map(Secret::new),
             saved_by: written.saved_by,
         }
     }
@@ -125,7 +125,7 @@ impl OriginalStore {
     pub async fn save(&self, recipe: &OriginalRecipe) -> Result<Kept, Error> {
         let what = format!("save the original recipe `{self}`");
         let bytes = serde_json::to_vec(&Written::from(recipe)).expect("names and texts are JSON");
-        let secret = Secret {
+        let secret = v1::Secret {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
                 labels: Some(BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), "kiln".to_owned())])),
@@ -133,7 +133,7 @@ impl OriginalStore {
             },
             immutable: Some(true),
             data: Some(BTreeMap::from([(KEY.to_owned(), ByteString(bytes))])),
-            ..Secret::default()
+            ..v1::Secret::default()
         };
         let (params, deadline) = (PostParams::default(), Instant::now() + PATIENCE);
         match self.cluster.persist(&what, deadline, || self.api.create(&params, &secret)).await {

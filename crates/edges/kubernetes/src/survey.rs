@@ -5,7 +5,7 @@ use std::fmt;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Service};
-use kiln_types::Seen;
+use kiln_types::Sourced;
 use kube::Api;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -54,15 +54,15 @@ impl fmt::Display for KarpenterKind {
 
 impl Cluster {
     /// The version of the API server, without its `v`.
-    pub async fn server_version(&self) -> Result<Seen<String>, Error> {
+    pub async fn server_version(&self) -> Result<Sourced<String>, Error> {
         let call = "GET /version".to_owned();
         let deadline = Instant::now() + PATIENCE;
         let info = self.persist(&call, deadline, || self.client.apiserver_version()).await?;
-        Ok(Seen { value: info.git_version.trim_start_matches('v').to_owned(), call })
+        Ok(Sourced { value: info.git_version.trim_start_matches('v').to_owned(), call })
     }
 
     /// The addresses of a service; none where there is no such service.
-    pub async fn service_addresses(&self, namespace: &str, name: &str) -> Result<Seen<Vec<String>>, Error> {
+    pub async fn service_addresses(&self, namespace: &str, name: &str) -> Result<Sourced<Vec<String>>, Error> {
         let call = format!("GET /api/v1/namespaces/{namespace}/services/{name}");
         let api: Api<Service> = Api::namespaced(self.client.clone(), namespace);
         let deadline = Instant::now() + PATIENCE;
@@ -74,15 +74,15 @@ impl Cluster {
         }
         // A service without an address of its own says so by this word.
         addresses.retain(|address| !address.is_empty() && address != "None");
-        Ok(Seen { value: addresses, call })
+        Ok(Sourced { value: addresses, call })
     }
 
     /// Names of the daemon sets of a namespace.
-    pub async fn daemon_sets(&self, namespace: &str) -> Result<Seen<Vec<String>>, Error> {
+    pub async fn daemon_sets(&self, namespace: &str) -> Result<Sourced<Vec<String>>, Error> {
         let call = format!("GET /apis/apps/v1/namespaces/{namespace}/daemonsets");
         let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), namespace);
         let value = self.list_all(&call, &api, &ListParams::default(), |set| Ok(set.metadata.name)).await?;
-        Ok(Seen { value, call })
+        Ok(Sourced { value, call })
     }
 
     /// What a `ConfigMap` holds; none where there is no such one.
@@ -90,27 +90,27 @@ impl Cluster {
         &self,
         namespace: &str,
         name: &str,
-    ) -> Result<Seen<Option<BTreeMap<String, String>>>, Error> {
+    ) -> Result<Sourced<Option<BTreeMap<String, String>>>, Error> {
         let call = format!("GET /api/v1/namespaces/{namespace}/configmaps/{name}");
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let deadline = Instant::now() + PATIENCE;
         let map = self.persist(&call, deadline, || api.get_opt(name)).await?;
-        Ok(Seen { value: map.map(|map| map.data.unwrap_or_default()), call })
+        Ok(Sourced { value: map.map(|map| map.data.unwrap_or_default()), call })
     }
 
     /// Whether a node has this label with this value.
-    pub async fn has_node_labelled(&self, label: &str, value: &str) -> Result<Seen<bool>, Error> {
+    pub async fn has_node_labelled(&self, label: &str, value: &str) -> Result<Sourced<bool>, Error> {
         let selector = format!("{label}={value}");
         let call = format!("GET /api/v1/nodes?labelSelector={selector}&limit=1");
         let api: Api<Node> = Api::all(self.client.clone());
         let params = ListParams::default().labels(&selector).limit(1);
         let deadline = Instant::now() + PATIENCE;
         let nodes = self.persist(&call, deadline, || api.list_metadata(&params)).await?;
-        Ok(Seen { value: !nodes.items.is_empty(), call })
+        Ok(Sourced { value: !nodes.items.is_empty(), call })
     }
 
     /// An object of Karpenter's as the server has it, with the defaults that its definition gives; none where there is no such one.
-    pub async fn karpenter(&self, kind: KarpenterKind, name: &str) -> Result<Seen<Option<Value>>, Error> {
+    pub async fn karpenter(&self, kind: KarpenterKind, name: &str) -> Result<Sourced<Option<Value>>, Error> {
         let resource = kind.resource();
         let call = format!("GET /apis/{}/{}/{name}", resource.api_version, resource.plural);
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
@@ -120,6 +120,6 @@ impl Cluster {
             .map(serde_json::to_value)
             .transpose()
             .map_err(|source| Error::BadContent { what: call.clone(), source })?;
-        Ok(Seen { value, call })
+        Ok(Sourced { value, call })
     }
 }

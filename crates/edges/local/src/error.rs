@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kiln_prototype::node_name::BadNodeName;
 use kiln_types::{BadName, ErrorClass, FactoryError};
 
 use crate::power::{MachineKey, PowerError};
@@ -87,9 +86,6 @@ pub enum Error {
     /// A name breaks its rule.
     #[error(transparent)]
     Name(#[from] BadName),
-    /// An instance cannot have a node's name.
-    #[error(transparent)]
-    NodeName(#[from] BadNodeName),
     /// A pool here has no extensions.
     #[error("extension `{extension}` cannot be put into pool `{pool}`: machines here have no agent that would run it")]
     NoExtensions { pool: String, extension: String },
@@ -142,7 +138,6 @@ impl FactoryError for Error {
             Self::NothingUsable { .. }
             | Self::BadText { .. }
             | Self::Name(_)
-            | Self::NodeName(_)
             | Self::NoExtensions { .. } => ErrorClass::Invalid,
             Self::Full { .. } => ErrorClass::Quota,
             Self::Power(_) => ErrorClass::Transient,

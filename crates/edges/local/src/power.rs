@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use kiln_types::{BadName, InstanceId, MachineName, PoolName, PowerDown, SecretText};
+use kiln_types::{BadName, InstanceId, MachineName, PoolName, PowerDown, Secret};
 use serde::{Deserialize, Serialize};
 
 /// What a machine is called in its state folder: `POOL_3` for an instance of a pool, its own name for one that is of none. No machine
@@ -110,7 +110,7 @@ pub struct Body {
     /// A small number, 1 and up, that no other machine of the state folder has: what addresses are derived from.
     pub number: u16,
     /// What it reads at first boot, not yet encoded.
-    pub custom_data: Option<SecretText>,
+    pub custom_data: Option<Secret>,
     /// Virtual processors.
     pub cores: u32,
     /// Memory in MiB.

@@ -15,4 +15,4 @@ pub use condition::{Condition, Truth};
 pub use connection::Place;
 pub use error::ClientError;
 pub use event::{Event, Severity};
-pub use node::{Node, Taint};
+pub use node::Node;

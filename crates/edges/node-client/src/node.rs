@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kiln_types::Taint;
 use serde::Deserialize;
 
 use crate::condition::Condition;
@@ -18,16 +19,6 @@ pub struct Node {
     /// Whether pods are kept away.
     pub unschedulable: bool,
     pub conditions: Vec<Condition>,
-}
-
-/// A taint.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(default)]
-pub struct Taint {
-    pub key: String,
-    pub value: String,
-    /// What it does to pods that do not tolerate it.
-    pub effect: String,
 }
 
 impl Node {

@@ -4,7 +4,7 @@ use kiln_aks_formats::{from_base64, to_base64};
 use kiln_bootstrap::Place;
 use kiln_bootstrap::trust::{self, Offered, TrustError};
 use kiln_kubernetes::{Cluster, Endpoint, connect};
-use kiln_types::Seen;
+use kiln_types::Sourced;
 
 use super::network::{self, Looked};
 use super::{Detected, Sources, said};
@@ -98,7 +98,7 @@ async fn address(endpoint: &Endpoint, cluster: &Cluster, found: &mut Detected) {
     }
     if host.parse::<std::net::IpAddr>().is_ok() {
         match cluster.service_addresses("default", "kubernetes").await {
-            Ok(Seen { value, .. }) if value.iter().any(|address| address == host) => {
+            Ok(Sourced { value, .. }) if value.iter().any(|address| address == host) => {
                 return found.miss("clusterEndpoint", inside);
             }
             _ => {}
@@ -109,7 +109,7 @@ async fn address(endpoint: &Endpoint, cluster: &Cluster, found: &mut Detected) {
 
 async fn dns(cluster: &Cluster, found: &mut Detected) {
     match cluster.service_addresses(SYSTEM, DNS).await {
-        Ok(Seen { value, call }) => match value.into_iter().next() {
+        Ok(Sourced { value, call }) => match value.into_iter().next() {
             Some(address) => found.fact("dnsServiceIp", address, call),
             None => found.miss("dnsServiceIp", format!("{call}: there is no such service with an address")),
         },

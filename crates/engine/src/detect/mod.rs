@@ -16,7 +16,7 @@ use std::fmt;
 use kiln_bootstrap::sources::{Fact, SourceError, detected};
 use kiln_bootstrap::{Field, Kind, Layer, Resolved};
 use kiln_kubernetes::{Cluster, ClusterOptions, Endpoint};
-use kiln_types::{Landscape, Seen};
+use kiln_types::{ResourceGroup, Sourced};
 
 /// Where facts may come from. Each is optional: what is not there is not asked.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl fmt::Display for Miss {
 }
 
 /// Looks for all that can be found.
-pub async fn settings<L: Landscape>(sources: &Sources<'_, L>) -> Detected {
+pub async fn settings<L: ResourceGroup>(sources: &Sources<'_, L>) -> Detected {
     let mut found = Detected::default();
     cluster::look(sources, &mut found).await;
     if let Some(file) = sources.azure_json {
@@ -112,9 +112,9 @@ impl Detected {
     }
 
     /// A fact of an answer, or the miss of its error.
-    fn take<E: StdError>(&mut self, field: &'static str, answer: Result<Seen<String>, E>) {
+    fn take<E: StdError>(&mut self, field: &'static str, answer: Result<Sourced<String>, E>) {
         match answer {
-            Ok(Seen { value, call }) => self.fact(field, value, call),
+            Ok(Sourced { value, call }) => self.fact(field, value, call),
             Err(error) => self.miss(field, said(&error)),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kiln_bootstrap::sources::Fact;
-use kiln_types::Seen;
+use kiln_types::Sourced;
 
 /// Azure's own keeper of pod addresses: with overlays and with subnets of pods.
 pub(super) const CNS: &str = "azure-cns";
@@ -19,13 +19,13 @@ const OTHERS: [&str; 7] = [CALICO, "canal", "kindnet", "kube-flannel", "kube-fla
 #[derive(Debug)]
 pub(super) struct Looked {
     /// Daemon sets of `kube-system`.
-    pub(super) system: Seen<Vec<String>>,
+    pub(super) system: Sourced<Vec<String>>,
     /// Daemon sets of Calico's own namespace.
-    pub(super) calico: Option<Seen<Vec<String>>>,
+    pub(super) calico: Option<Sourced<Vec<String>>>,
     /// Cilium's configuration.
-    pub(super) cilium: Option<Seen<Option<BTreeMap<String, String>>>>,
+    pub(super) cilium: Option<Sourced<Option<BTreeMap<String, String>>>>,
     /// Whether a node says that its pods have a network of their own.
-    pub(super) overlay: Option<Seen<bool>>,
+    pub(super) overlay: Option<Sourced<bool>>,
 }
 
 impl Looked {
@@ -64,8 +64,8 @@ impl Looked {
             ]);
         }
         let mode = match &self.overlay {
-            Some(Seen { value: true, call }) => fact("networkPluginMode", "overlay", call),
-            Some(Seen { call, .. }) => fact("networkPluginMode", "", call),
+            Some(Sourced { value: true, call }) => fact("networkPluginMode", "overlay", call),
+            Some(Sourced { call, .. }) => fact("networkPluginMode", "", call),
             None => fact("networkPluginMode", "", system),
         };
         let (dataplane, policy) = if let Some(seen) = cilium {
@@ -89,15 +89,15 @@ mod tests {
     use super::*;
 
     fn looked(system: &[&str], cilium: Option<&[(&str, &str)]>, overlay: Option<bool>, calico: bool) -> Looked {
-        let seen = |names: Vec<String>, call: &str| Seen { value: names, call: call.to_owned() };
+        let seen = |names: Vec<String>, call: &str| Sourced { value: names, call: call.to_owned() };
         Looked {
             system: seen(system.iter().map(|name| (*name).to_owned()).collect(), "sets"),
             calico: calico.then(|| seen(vec![CALICO.to_owned()], "calico")),
-            cilium: cilium.map(|pairs| Seen {
+            cilium: cilium.map(|pairs| Sourced {
                 value: Some(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
                 call: "map".to_owned(),
             }),
-            overlay: overlay.map(|value| Seen { value, call: "nodes".to_owned() }),
+            overlay: overlay.map(|value| Sourced { value, call: "nodes".to_owned() }),
         }
     }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use kiln_aks_formats::go::cluster_id::from_security_group;
-use kiln_types::{Landscape, Network, Placement, Seen};
+use kiln_types::{ResourceGroup, Network, Placement, Sourced};
 
 use super::{Detected, said};
 
 /// How AKS ends the name of the identity that it makes for kubelets.
 const KUBELET_IDENTITY: &str = "-agentpool";
 
-pub(super) async fn look<L: Landscape>(azure: &L, found: &mut Detected) {
+pub(super) async fn look<L: ResourceGroup>(azure: &L, found: &mut Detected) {
     let placements = azure.placements().await;
     if !found.has("securityGroup") {
         match azure.security_groups().await {
@@ -32,7 +32,7 @@ pub(super) async fn look<L: Landscape>(azure: &L, found: &mut Detected) {
 }
 
 /// AKS's by its name; else the one that pools use; else the only one.
-fn security_group(groups: &Seen<Vec<String>>, placements: Option<&Seen<Vec<Placement>>>, found: &mut Detected) {
+fn security_group(groups: &Sourced<Vec<String>>, placements: Option<&Sourced<Vec<Placement>>>, found: &mut Detected) {
     let of_aks: Vec<(&str, String)> =
         groups.value.iter().filter_map(|name| Some((name.as_str(), from_security_group(name)?))).collect();
     match of_aks.as_slice() {
@@ -60,7 +60,7 @@ fn security_group(groups: &Seen<Vec<String>>, placements: Option<&Seen<Vec<Place
     }
 }
 
-async fn subnet<L: Landscape>(azure: &L, placements: Option<&Seen<Vec<Placement>>>, found: &mut Detected) {
+async fn subnet<L: ResourceGroup>(azure: &L, placements: Option<&Sourced<Vec<Placement>>>, found: &mut Detected) {
     let known = found.facts.iter().find(|fact| fact.field == "vnetSubnetId").map(|fact| fact.text.clone());
     let subnet = match known {
         Some(known) => Some(known),
@@ -79,21 +79,21 @@ async fn subnet<L: Landscape>(azure: &L, placements: Option<&Seen<Vec<Placement>
         return;
     };
     match azure.network(network).await {
-        Ok(Seen { value: Some(Network { guid: Some(guid), .. }), call }) => found.fact("vnetGuid", guid, call),
-        Ok(Seen { call, .. }) => found.miss("vnetGuid", format!("{call}: it says none")),
+        Ok(Sourced { value: Some(Network { guid: Some(guid), .. }), call }) => found.fact("vnetGuid", guid, call),
+        Ok(Sourced { call, .. }) => found.miss("vnetGuid", format!("{call}: it says none")),
         Err(error) => found.miss("vnetGuid", said(&error)),
     }
 }
 
 /// Where the pools are; else the only subnet of the group.
-async fn chosen_subnet<L: Landscape>(
+async fn chosen_subnet<L: ResourceGroup>(
     azure: &L,
-    placements: Option<&Seen<Vec<Placement>>>,
-) -> Result<Seen<String>, String> {
+    placements: Option<&Sourced<Vec<Placement>>>,
+) -> Result<Sourced<String>, String> {
     if let Some(placements) = placements {
         let used = distinct(placements.value.iter().flat_map(|one| &one.subnets));
         match used.as_slice() {
-            [only] => return Ok(Seen { value: only.clone(), call: placements.call.clone() }),
+            [only] => return Ok(Sourced { value: only.clone(), call: placements.call.clone() }),
             [] => {}
             several => return Err(format!("{}: the pools are in several: {}", placements.call, several.join(", "))),
         }
@@ -101,14 +101,14 @@ async fn chosen_subnet<L: Landscape>(
     let networks = azure.networks().await.map_err(|error| said(&error))?;
     let all: Vec<&String> = networks.value.iter().flat_map(|network| &network.subnets).collect();
     match all.as_slice() {
-        [only] => Ok(Seen { value: (*only).clone(), call: networks.call }),
+        [only] => Ok(Sourced { value: (*only).clone(), call: networks.call }),
         [] => Err(format!("{}: there is none", networks.call)),
         several => Err(format!("{}: there are {} to choose from", networks.call, several.len())),
     }
 }
 
 /// Those that all pools have; kubelet's is the one that AKS named so, or the only one.
-async fn identities<L: Landscape>(azure: &L, placements: &Seen<Vec<Placement>>, found: &mut Detected) {
+async fn identities<L: ResourceGroup>(azure: &L, placements: &Sourced<Vec<Placement>>, found: &mut Detected) {
     let mut pools = placements.value.iter().map(|one| distinct(&one.identities));
     let Some(first) = pools.next() else {
         if !found.has("kubeletIdentityClientId") {
@@ -146,8 +146,8 @@ async fn identities<L: Landscape>(azure: &L, placements: &Seen<Vec<Placement>>, 
         }
     };
     match azure.identity_client(kubelets).await {
-        Ok(Seen { value: Some(client), call }) => found.fact("kubeletIdentityClientId", client, call),
-        Ok(Seen { value: None, call }) => {
+        Ok(Sourced { value: Some(client), call }) => found.fact("kubeletIdentityClientId", client, call),
+        Ok(Sourced { value: None, call }) => {
             found.miss("kubeletIdentityClientId", format!("{call}: it says no client id"));
         }
         Err(error) => found.miss("kubeletIdentityClientId", said(&error)),
@@ -168,8 +168,8 @@ fn last(id: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn groups(names: &[&str]) -> Seen<Vec<String>> {
-        Seen { value: names.iter().map(|name| (*name).to_owned()).collect(), call: "groups".to_owned() }
+    fn groups(names: &[&str]) -> Sourced<Vec<String>> {
+        Sourced { value: names.iter().map(|name| (*name).to_owned()).collect(), call: "groups".to_owned() }
     }
 
     fn found(names: &[&str], used: &[&str]) -> Detected {
@@ -179,7 +179,7 @@ mod tests {
             security_groups: vec![format!("/x/{group}")],
             identities: Vec::new(),
         };
-        let placements = Seen { value: used.iter().map(placement).collect(), call: "pools".to_owned() };
+        let placements = Sourced { value: used.iter().map(placement).collect(), call: "pools".to_owned() };
         let mut found = Detected::default();
         security_group(&groups(names), Some(&placements), &mut found);
         found

@@ -3,7 +3,7 @@
 use kiln_bootstrap::family::Family;
 use kiln_bootstrap::images::{self, Cache, ImageError, Listed};
 use kiln_bootstrap::{DeriveError, Resolved};
-use kiln_types::{PublishedVersion, Shelves};
+use kiln_types::{PublishedVersion, ImageCatalog};
 
 /// The generation of machines that is made: every size that is sold today has it.
 const GENERATION: u8 = 2;
@@ -47,7 +47,7 @@ pub enum ChooseError<E: std::error::Error + 'static> {
 }
 
 /// Chooses the image. What was listed before is believed for a while, and what is listed now goes into the cache.
-pub async fn choose<S: Shelves>(
+pub async fn choose<S: ImageCatalog>(
     shelves: &S,
     inputs: &Resolved,
     cache: &mut Cache,
@@ -68,7 +68,7 @@ pub async fn choose<S: Shelves>(
 }
 
 /// The newest version of a definition that the class names: a gallery of one's own, or what the prototype operation made.
-async fn newest_of<S: Shelves>(shelves: &S, definition: &str, location: &str) -> Result<Chosen, ChooseError<S::Error>> {
+async fn newest_of<S: ImageCatalog>(shelves: &S, definition: &str, location: &str) -> Result<Chosen, ChooseError<S::Error>> {
     let definition = definition.trim_end_matches('/').trim_end_matches("/versions/latest");
     let parts: Vec<&str> = definition.trim_matches('/').split('/').collect();
     let seen = match parts.as_slice() {
@@ -85,7 +85,7 @@ async fn newest_of<S: Shelves>(shelves: &S, definition: &str, location: &str) ->
     Ok(Chosen { id: format!("{definition}/versions/{}", newest.version), by: seen.call })
 }
 
-async fn by_family<S: Shelves>(
+async fn by_family<S: ImageCatalog>(
     shelves: &S,
     inputs: &Resolved,
     family: Family,
@@ -126,7 +126,7 @@ async fn by_family<S: Shelves>(
 }
 
 /// Lists of versions, each with its call.
-async fn ask<S: Shelves>(
+async fn ask<S: ImageCatalog>(
     shelves: &S,
     inputs: &Resolved,
     definitions: &[&str],

@@ -12,7 +12,7 @@ pub use image::{ChooseError, Chosen, choose};
 use jiff::Timestamp;
 use kiln_bootstrap::launch::{self, LaunchError, Template};
 use kiln_bootstrap::{Bootstrapper, Resolved};
-use kiln_types::{LAUNCH_TAG, Machine, MachineName, Machines, OWNER_TAG, SecretText};
+use kiln_types::{LAUNCH_TAG, Machine, MachineName, Machines, OWNER_TAG, Secret};
 
 /// What a launch says on its way.
 pub trait Observer: Send + Sync {
@@ -78,7 +78,7 @@ pub async fn create<M: Machines>(
     observer.begins(&format!("{}: interface and machine of size {} from {}", spec.name, spec.size, spec.image));
     machines.create(&spec).await.map_err(Error::Cloud)?;
     // The secret is not needed any more.
-    spec.custom_data = SecretText::new("");
+    spec.custom_data = Secret::new("");
     observer.begins(&format!("{}: is there; marks it as known", spec.name));
     machines.confirm(&spec.name).await.map_err(Error::Cloud)?;
     let made = machines.describe(&spec.name).await.map_err(Error::Cloud)?;

@@ -11,7 +11,7 @@ use kiln_engine::detect::{AzureJsonFacts, Detected, Sources, settings};
 use kiln_kubernetes::{Cluster, ClusterOptions, Spread, WallClock};
 use kiln_sim_azure::{Options, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
-use kiln_types::SecretText;
+use kiln_types::Secret;
 use kube::Client;
 
 const ENDPOINT: &str = "https://sim.localhost:8443";
@@ -69,7 +69,7 @@ fn azure(world: &str) -> Azure {
     let identity = Identity::ServicePrincipal(ServicePrincipal {
         tenant: spec.tenant_id.clone(),
         client_id: spec.clients[0].client_id.clone(),
-        secret: SecretText::new(spec.clients[0].client_secret.clone()),
+        secret: Secret::new(spec.clients[0].client_secret.clone()),
     });
     let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
     let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use kiln_engine::{Ending, Report, resume, update};
+use kiln_engine::{RunEnd, Report, resume, update};
 use kiln_prototype::step::Step;
 use kiln_sim_azure::Speed;
 
@@ -35,7 +35,7 @@ async fn uncrashed() -> (State, usize) {
     let world = instant().start().await;
     let (hold, report) = die_at(&world, usize::MAX).await;
     let report = report.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
     let state = world.state().await;
     state.assert_nothing_held();
     (state, usize::MAX - hold.left.load(Ordering::Relaxed))
@@ -52,7 +52,7 @@ async fn a_first_run_that_dies_anywhere_is_finished_by_another_process() {
         let place = hold.where_held();
         if point < points {
             let report = finish(&world).await;
-            assert!(matches!(report.ending, Ending::Completed { .. }), "{place}: {}", report.ending);
+            assert!(matches!(report.ending, RunEnd::Completed { .. }), "{place}: {}", report.ending);
         } else {
             // The last record closes the run: only the lease is left, and it ends by itself.
             assert!(resume(&world.quiet(), &pool_name()).await.is_err(), "{place}");
@@ -75,7 +75,7 @@ async fn a_run_that_dies_while_a_version_is_made_is_attached_to_again() {
         () = hold.reached() => {}
     }
     let report = finish(&world).await;
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
     let made = world.wire.writes().into_iter().filter(|write| write.starts_with("PUT") && write.contains("/versions/"));
     assert_eq!(made.count(), 1, "the version was made once");
     world.state().await.assert_nothing_held();

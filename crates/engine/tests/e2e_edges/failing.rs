@@ -1,7 +1,7 @@
 //! Steps that fail for good, and faults of Azure that a run gets over.
 
-use kiln_engine::{Ending, Stop, resume, update};
-use kiln_prototype::step::{Held, Step};
+use kiln_engine::{RunEnd, Stop, resume, update};
+use kiln_prototype::step::{Hold, Step};
 use kiln_sim_azure::Speed;
 use kiln_types::{ImageSource, VersionState};
 
@@ -15,7 +15,7 @@ fn instant(faults: &str) -> Made {
     Made { speed: Speed::Instant, ..Made::new() }.faults(faults)
 }
 
-async fn run(world: &World) -> Ending {
+async fn run(world: &World) -> RunEnd {
     Box::pin(update(&world.quiet(), &request(1))).await.unwrap().ending
 }
 
@@ -24,14 +24,14 @@ fn fault(kind: &str, step: Step, times: u32) -> String {
     let target = match step {
         Step::Claim => format!("method: PATCH, type: {SET}"),
         Step::Gallery => format!("method: PUT, type: {GALLERY}"),
-        Step::Line => format!("method: PUT, type: {GALLERY}/images"),
+        Step::Definition => format!("method: PUT, type: {GALLERY}/images"),
         Step::Protect => format!("method: PUT, type: {SET}/virtualMachines"),
         Step::PowerOff => format!("type: {SET}/virtualMachines, action: poweroff"),
         Step::Snapshot => "method: PUT, type: Microsoft.Compute/snapshots".to_owned(),
         Step::Start => format!("type: {SET}/virtualMachines, action: start"),
         Step::Publish => format!("method: PUT, type: {GALLERY}/images/versions"),
         Step::DeleteSnapshot => "method: DELETE, type: Microsoft.Compute/snapshots".to_owned(),
-        Step::Try => format!("method: PUT, type: {SET}, name: kiln-canary-*"),
+        Step::CreateCanary => format!("method: PUT, type: {SET}, name: kiln-canary-*"),
         Step::DeleteCanary => format!("method: DELETE, type: {SET}, name: kiln-canary-*"),
         Step::Include => format!("method: PATCH, type: {GALLERY}/images/versions"),
         Step::Model => format!("method: PATCH, type: {SET}, skip: 1"),
@@ -43,11 +43,11 @@ fn fault(kind: &str, step: Step, times: u32) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_fails_for_good_leaves_everything_as_it_was() {
-    for step in [Step::Claim, Step::Gallery, Step::Line, Step::Protect, Step::PowerOff, Step::Snapshot] {
+    for step in [Step::Claim, Step::Gallery, Step::Definition, Step::Protect, Step::PowerOff, Step::Snapshot] {
         let world = instant(&fault("quota-exceeded", step, 1)).start().await;
         let before = world.state().await;
         let ending = run(&world).await;
-        let Ending::Failed { step: failed, failure } = &ending else { panic!("{step}: {ending}") };
+        let RunEnd::Failed { step: failed, failure } = &ending else { panic!("{step}: {ending}") };
         assert_eq!(*failed, step, "{ending}");
         assert!(failure.message.contains("quota"), "{step}: {failure}");
         let after = world.state().await;
@@ -63,11 +63,11 @@ async fn a_step_that_fails_for_good_leaves_everything_as_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_fails_for_good_after_the_copy_gives_no_unproven_version_out() {
-    for step in [Step::Publish, Step::Try, Step::Include, Step::Model, Step::StripScripts] {
+    for step in [Step::Publish, Step::CreateCanary, Step::Include, Step::Model, Step::StripScripts] {
         let world = instant(&fault("quota-exceeded", step, 1)).start().await;
         let before = world.state().await;
         let ending = run(&world).await;
-        let Ending::Failed { step: failed, .. } = &ending else { panic!("{step}: {ending}") };
+        let RunEnd::Failed { step: failed, .. } = &ending else { panic!("{step}: {ending}") };
         assert_eq!(*failed, step, "{ending}");
         let after = world.state().await;
         after.assert_donor_is_back();
@@ -84,13 +84,13 @@ async fn a_step_that_fails_for_good_after_the_copy_gives_no_unproven_version_out
 async fn a_donor_that_does_not_start_is_stuck_with_advice_and_a_resume_after_mending_finishes() {
     let world = instant(&fault("allocation-failed", Step::Start, 12)).start().await;
     let ending = run(&world).await;
-    let Ending::Stuck(stuck) = &ending else { panic!("{ending}") };
+    let RunEnd::Stuck(stuck) = &ending else { panic!("{ending}") };
     assert_eq!(stuck.step, Step::Start);
-    assert!(stuck.held.contains(&Held::Power) && stuck.held.contains(&Held::Node), "{:?}", stuck.held);
+    assert!(stuck.held.contains(&Hold::Power) && stuck.held.contains(&Hold::Node), "{:?}", stuck.held);
     assert!(stuck.advice.contains("az vmss start") && stuck.reason.contains("AllocationFailed"), "{stuck:?}");
     assert_eq!(world.state().await.holder, "", "the lease is free for whoever resumes");
     let report = Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
     world.state().await.assert_nothing_held();
 }
 
@@ -98,14 +98,14 @@ async fn a_donor_that_does_not_start_is_stuck_with_advice_and_a_resume_after_men
 const HIT: [Step; 14] = [
     Step::Claim,
     Step::Gallery,
-    Step::Line,
+    Step::Definition,
     Step::Protect,
     Step::PowerOff,
     Step::Snapshot,
     Step::Start,
     Step::Publish,
     Step::DeleteSnapshot,
-    Step::Try,
+    Step::CreateCanary,
     Step::DeleteCanary,
     Step::Include,
     Step::Model,
@@ -143,7 +143,7 @@ async fn a_stale_reading_of_anything_does_not_show_in_the_end() {
 async fn gets_over(fault: &str) {
     let world = instant(fault).start().await;
     let ending = run(&world).await;
-    assert!(matches!(ending, Ending::Completed { .. }), "{fault}: {ending}");
+    assert!(matches!(ending, RunEnd::Completed { .. }), "{fault}: {ending}");
     world.state().await.assert_nothing_held();
 }
 
@@ -156,12 +156,12 @@ async fn faults_that_pass_do_not_show_in_the_end() {
             let world = instant(&fault(kind, step, 1)).start().await;
             let mut ending = run(&world).await;
             // A creation is believed when Azure says that it is done. Where that is not so the next step fails, and the next run mends it.
-            let believed = matches!(step, Step::Gallery | Step::Line) && kind == "success-but-not-applied";
-            if believed && matches!(ending, Ending::Failed { .. }) {
+            let believed = matches!(step, Step::Gallery | Step::Definition) && kind == "success-but-not-applied";
+            if believed && matches!(ending, RunEnd::Failed { .. }) {
                 world.state().await.assert_donor_is_back();
                 ending = run(&world).await;
             }
-            assert!(matches!(ending, Ending::Completed { .. }), "{kind} at {step}: {ending}");
+            assert!(matches!(ending, RunEnd::Completed { .. }), "{kind} at {step}: {ending}");
             world.state().await.assert_nothing_held();
         }
     }
@@ -171,7 +171,7 @@ async fn faults_that_pass_do_not_show_in_the_end() {
 async fn a_region_without_zones_gets_local_copies() {
     let world = instant(&fault("zrs-not-supported", Step::Publish, 1)).start().await;
     let ending = run(&world).await;
-    assert!(matches!(ending, Ending::Completed { .. }), "{ending}");
+    assert!(matches!(ending, RunEnd::Completed { .. }), "{ending}");
     world.state().await.assert_nothing_held();
 }
 
@@ -185,7 +185,7 @@ async fn a_canary_that_never_becomes_ready_condemns_the_version_and_nobody_gets_
     let world = made.start().await;
     let before = world.state().await;
     let ending = run(&world).await;
-    let Ending::Condemned { version, reason } = &ending else { panic!("{ending}") };
+    let RunEnd::Rejected { version, reason } = &ending else { panic!("{ending}") };
     assert_eq!(version.as_str(), "2026.11.15");
     assert!(reason.contains("canary"), "{reason}");
     let after = world.state().await;
@@ -208,7 +208,7 @@ async fn a_donor_that_is_deleted_under_the_run_ends_it_with_nothing_held() {
     };
     let (report, ()) = tokio::join!(running, deleting);
     let ending = report.unwrap().ending;
-    let Ending::Failed { failure, .. } = &ending else { panic!("{ending}") };
+    let RunEnd::Failed { failure, .. } = &ending else { panic!("{ending}") };
     assert!(failure.message.contains("gone") || failure.message.contains("not be found"), "{failure}");
     world.until_ready().await;
     let after = world.state().await;
@@ -218,7 +218,7 @@ async fn a_donor_that_is_deleted_under_the_run_ends_it_with_nothing_held() {
 
 #[tokio::test(start_paused = true)]
 async fn a_scale_set_that_somebody_changes_between_reading_and_writing_keeps_their_change() {
-    for step in [Step::Claim, Step::Model, Step::Disclaim] {
+    for step in [Step::Claim, Step::Model, Step::ReleaseClaim] {
         let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
         let hold = HoldAt::at(move |at| at == step);
         let context = world.process(hold.clone());
@@ -231,7 +231,7 @@ async fn a_scale_set_that_somebody_changes_between_reading_and_writing_keeps_the
         };
         let (report, ()) = tokio::join!(running, changing);
         let ending = report.unwrap().ending;
-        assert!(matches!(ending, Ending::Completed { .. }), "{step}: {ending}");
+        assert!(matches!(ending, RunEnd::Completed { .. }), "{step}: {ending}");
         let state = world.state().await;
         state.assert_nothing_held();
         assert!(state.tags.contains(&("theirs".to_owned(), "kept".to_owned())), "{step}: {:?}", state.tags);
@@ -246,7 +246,7 @@ async fn of_two_runners_one_wins_and_the_other_says_who_works() {
     let (first, second) = tokio::join!(Box::pin(update(&one, &asked)), Box::pin(update(&two, &asked)));
     let (won, lost) = if first.is_ok() { (first, second) } else { (second, first) };
     let report = won.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
     let error = lost.unwrap_err();
     assert!(error.is_busy() && error.to_string().contains("alice-test"), "{error}");
     let state = world.state().await;
@@ -271,10 +271,10 @@ async fn a_run_that_is_told_to_stop_gives_back_before_the_copy_and_stays_open_af
         let (report, ()) = tokio::join!(running, stopping);
         let ending = report.unwrap().ending;
         let state = world.state().await;
-        assert_eq!(matches!(ending, Ending::Stopped { .. }), open, "{ending}");
+        assert_eq!(matches!(ending, RunEnd::Stopped { .. }), open, "{ending}");
         if open {
             let report = Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap();
-            assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+            assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
             world.state().await.assert_nothing_held();
         } else {
             assert!(ending.to_string().contains("cancel") || ending.to_string().contains("called off"), "{ending}");

@@ -4,42 +4,42 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
-use kiln_engine::{Happening, News, Watcher};
+use kiln_engine::{RunEventKind, RunEvent, EventSink};
 use kiln_prototype::journal::Event;
 use kiln_prototype::step::Step;
 use tokio::sync::Notify;
 
 /// Which point it is that a run is held at.
-type Wanted = Box<dyn Fn(&Happening) -> bool + Send + Sync>;
+type DefinitionRequirements = Box<dyn Fn(&RunEventKind) -> bool + Send + Sync>;
 
 /// Lets a run go on until a point, and holds it there until it is let go, or for good.
 pub(crate) struct HoldAt {
-    wanted: Wanted,
+    wanted: DefinitionRequirements,
     pub(crate) left: AtomicUsize,
     held: Notify,
     go: Notify,
-    at: std::sync::Mutex<Option<Happening>>,
+    at: std::sync::Mutex<Option<RunEventKind>>,
 }
 
 impl HoldAt {
     /// At the point of this number, of those that a whole run passes: before each act, after it, and after each record.
     pub(crate) fn new(points: usize) -> Arc<Self> {
         Self::when(points, |what| {
-            matches!(what, Happening::Starting { .. } | Happening::Acted { .. } | Happening::Recorded(_))
+            matches!(what, RunEventKind::Starting { .. } | RunEventKind::Acted { .. } | RunEventKind::Recorded(_))
         })
     }
 
     /// Before the first act of a step.
     pub(crate) fn at(step: impl Fn(Step) -> bool + Send + Sync + 'static) -> Arc<Self> {
-        Self::when(1, move |what| matches!(what, Happening::Starting { step: at, .. } if step(*at)))
+        Self::when(1, move |what| matches!(what, RunEventKind::Starting { step: at, .. } if step(*at)))
     }
 
     /// After it was written down that the cloud took up the act of a step.
     pub(crate) fn accepted(step: Step) -> Arc<Self> {
-        Self::when(1, move |what| matches!(what, Happening::Recorded(Event::Accepted { step: at, .. }) if *at == step))
+        Self::when(1, move |what| matches!(what, RunEventKind::Recorded(Event::Accepted { step: at, .. }) if *at == step))
     }
 
-    fn when(points: usize, wanted: impl Fn(&Happening) -> bool + Send + Sync + 'static) -> Arc<Self> {
+    fn when(points: usize, wanted: impl Fn(&RunEventKind) -> bool + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             wanted: Box::new(wanted),
             left: AtomicUsize::new(points),
@@ -62,18 +62,18 @@ impl HoldAt {
     }
 }
 
-fn describe(what: &Happening) -> String {
+fn describe(what: &RunEventKind) -> String {
     match what {
-        Happening::Starting { step, .. } => format!("before the act of {step}"),
-        Happening::Acted { step } => format!("after the act of {step}, before its record"),
-        Happening::Recorded(Event::Opened { .. }) => "after the run was opened".to_owned(),
-        Happening::Recorded(event) => format!("after {event:?}").chars().take(80).collect(),
+        RunEventKind::Starting { step, .. } => format!("before the act of {step}"),
+        RunEventKind::Acted { step } => format!("after the act of {step}, before its record"),
+        RunEventKind::Recorded(Event::Opened { .. }) => "after the run was opened".to_owned(),
+        RunEventKind::Recorded(event) => format!("after {event:?}").chars().take(80).collect(),
         other => format!("{other:?}"),
     }
 }
 
-impl Watcher for HoldAt {
-    fn told(&self, news: News) -> BoxFuture<'_, ()> {
+impl EventSink for HoldAt {
+    fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
         if !(self.wanted)(&news.what) || self.left.fetch_sub(1, Ordering::Relaxed) != 1 {
             return Box::pin(std::future::ready(()));
         }

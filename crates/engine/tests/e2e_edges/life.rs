@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use kiln_engine::{Ending, Happening, News, Watcher, update};
+use kiln_engine::{RunEnd, RunEventKind, RunEvent, EventSink, update};
 use kiln_prototype::journal::{Event, Outcome};
 use kiln_prototype::names;
 use kiln_prototype::step::Step;
@@ -18,7 +18,7 @@ use crate::world::{Made, World, node, pool_name, request, version_of};
 #[derive(Default)]
 struct Times {
     clock: Mutex<Option<kiln_engine::Clock>>,
-    seen: Mutex<Vec<(Timestamp, Happening)>>,
+    seen: Mutex<Vec<(Timestamp, RunEventKind)>>,
 }
 
 impl Times {
@@ -26,21 +26,21 @@ impl Times {
         Arc::new(Self { clock: Mutex::new(Some(world.clock.clone())), seen: Mutex::default() })
     }
 
-    fn at(&self, wanted: impl Fn(&Happening) -> bool) -> Timestamp {
+    fn at(&self, wanted: impl Fn(&RunEventKind) -> bool) -> Timestamp {
         self.seen.lock().unwrap().iter().find(|(_, what)| wanted(what)).unwrap().0
     }
 
     fn begun(&self, step: Step) -> Timestamp {
-        self.at(|what| matches!(what, Happening::Starting { step: begun, .. } if *begun == step))
+        self.at(|what| matches!(what, RunEventKind::Starting { step: begun, .. } if *begun == step))
     }
 
     fn done(&self, step: Step) -> Timestamp {
-        self.at(|what| matches!(what, Happening::Recorded(Event::Succeeded { step: done, .. }) if *done == step))
+        self.at(|what| matches!(what, RunEventKind::Recorded(Event::Succeeded { step: done, .. }) if *done == step))
     }
 }
 
-impl Watcher for Times {
-    fn told(&self, news: News) -> BoxFuture<'_, ()> {
+impl EventSink for Times {
+    fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
         let now = self.clock.lock().unwrap().as_ref().unwrap()();
         self.seen.lock().unwrap().push((now, news.what));
         Box::pin(std::future::ready(()))
@@ -56,7 +56,7 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     let world = Made::quick().start().await;
     let before = world.state().await;
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
-    assert_eq!(report.ending, Ending::Completed { version: "2026.11.15".parse().unwrap() });
+    assert_eq!(report.ending, RunEnd::Completed { version: "2026.11.15".parse().unwrap() });
     let first = world.state().await;
     first.assert_nothing_held();
     assert_eq!(first.image, ImageSource::Definition(line_of(&world)));
@@ -75,7 +75,7 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     let mut second = request(3);
     second.wish.policy.new_nodes = 2;
     let report = Box::pin(update(&world.quiet(), &second)).await.unwrap();
-    assert_eq!(report.ending, Ending::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
+    assert_eq!(report.ending, RunEnd::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
     world.until_ready().await;
     let state = world.state().await;
     state.assert_nothing_held();
@@ -97,7 +97,7 @@ async fn the_donor_is_away_for_what_azure_takes_and_hardly_longer() {
     let world = Made::new().pool(|pool| pool.capacity = 2).start().await;
     let times = Times::of(&world);
     let report = Box::pin(update(&world.process(times.clone()), &request(1))).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
     let away = times.done(Step::AwaitReady).duration_since(times.begun(Step::PowerOff)).as_secs_f64();
     let profile = &world.sim.spec().profile;
     let boots = world.machines().into_iter().find(|machine| machine.computer_name == node(1).to_string()).unwrap();
@@ -113,7 +113,7 @@ async fn a_run_asks_an_instant_azure_no_more_often_than_it_did() {
     let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
     let before = world.wire.seen().len();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
     let asked = world.wire.seen().split_off(before);
     let list: Vec<String> = asked.iter().map(|(method, path, status)| format!("{method} {path} {status}")).collect();
     // The budget of the design is 45; a third of these look after operations, ten are the two writes of the donor's protection.

@@ -1,7 +1,7 @@
 //! Pools and donors that do not fit: nothing is touched.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
-use kiln_engine::{AutoRequest, Became, Ending, PARALLEL, Wish, auto_update, update};
+use kiln_engine::{AutoRequest, PoolOutcome, RunEnd, PARALLEL, Wish, auto_update, update};
 use kiln_prototype::donor::DonorRules;
 use kiln_sim_azure::{ContentsSpec, PoolSpec, Speed};
 use kube::api::{ListParams, Patch, PatchParams};
@@ -44,7 +44,7 @@ async fn written(world: &World) -> Vec<String> {
 async fn assert_refused(world: &World, words: &str) {
     let before = written(world).await;
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
-    let Ending::Refused(reasons) = &report.ending else { panic!("{words}: {}", report.ending) };
+    let RunEnd::Refused(reasons) = &report.ending else { panic!("{words}: {}", report.ending) };
     assert!(reasons.iter().any(|reason| reason.contains(words)), "{words}: {reasons:?}");
     assert_eq!(world.wire.writes(), Vec::<String>::new(), "{words}");
     assert_eq!(written(world).await, before, "{words}");
@@ -54,9 +54,9 @@ async fn assert_refused(world: &World, words: &str) {
 async fn a_pool_or_donor_that_does_not_fit_is_refused_and_nothing_is_touched() {
     let properties =
         |value: serde_json::Value| move |pool: &mut PoolSpec| pool.properties = value.as_object().unwrap().clone();
-    let place = |line: &str| vec![kiln_node_plan::Place { path: "/etc/x".to_owned(), line: line.to_owned() }];
-    let full = kiln_node_plan::DiskUse { size_bytes: 100 << 30, used_bytes: 95 << 30 };
-    let unknown = kiln_node_plan::JoinCredential::Unknown { why: "nobody knows".to_owned() };
+    let place = |line: &str| vec![kiln_types::Place { path: "/etc/x".to_owned(), line: line.to_owned() }];
+    let full = kiln_types::DiskUse { size_bytes: 100 << 30, used_bytes: 95 << 30 };
+    let unknown = kiln_types::JoinCredential::Unknown { why: "nobody knows".to_owned() };
     let cases: Vec<(Made, &str)> = vec![
         (instant().pool(|pool| pool.upgrade_policy = "Automatic".to_owned()), "upgrade policy"),
         (instant().pool(properties(json!({"automaticRepairsPolicy": {"enabled": true}}))), "automatic repairs"),
@@ -102,7 +102,7 @@ async fn a_pool_of_one_a_missing_permission_and_our_own_node_are_refused() {
     let world = instant().start().await;
     let own = kiln_engine::Context { own_node: Some(node(1)), ..world.quiet() };
     let report = Box::pin(update(&own, &request(1))).await.unwrap();
-    assert!(matches!(&report.ending, Ending::Refused(_)), "{}", report.ending);
+    assert!(matches!(&report.ending, RunEnd::Refused(_)), "{}", report.ending);
     assert_eq!(world.wire.writes(), Vec::<String>::new());
 }
 
@@ -124,19 +124,19 @@ async fn all_pools_are_served_at_once_and_those_that_do_not_fit_are_skipped() {
     rules.minimum_ready = "0".parse().unwrap();
     let mut asked = AutoRequest { pools: Vec::new(), rules, wish: Wish::default(), dry_run: true, parallel: PARALLEL };
     let dry = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
-    assert!(dry.iter().all(|report| matches!(report.became, Became::WouldClone(_))), "{dry:#?}");
+    assert!(dry.iter().all(|report| matches!(report.became, PoolOutcome::WouldClone(_))), "{dry:#?}");
     assert_eq!(world.wire.writes(), Vec::<String>::new(), "a dry run does nothing");
 
     asked.dry_run = false;
     let reports = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
     assert!(reports.iter().all(|report| report.became.is_well()), "{reports:#?}");
     let (fit, unfit) = (&reports[0], &reports[1]);
-    let Became::Ran(report) = &fit.became else { panic!("{fit:#?}") };
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
-    let Became::Skipped(reasons) = &unfit.became else { panic!("{unfit:#?}") };
+    let PoolOutcome::Ran(report) = &fit.became else { panic!("{fit:#?}") };
+    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    let PoolOutcome::Skipped(reasons) = &unfit.became else { panic!("{unfit:#?}") };
     assert!(reasons[0].contains("upgrade policy"), "{reasons:?}");
 
     // The patch is in the image by now: nothing is left to do.
     let again = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
-    assert!(matches!(again[0].became, Became::Skipped(_)), "{again:#?}");
+    assert!(matches!(again[0].became, PoolOutcome::Skipped(_)), "{again:#?}");
 }

@@ -10,12 +10,12 @@ use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::{InProcess, Recorder};
 use kiln_azure::{Azure, AzureOptions};
-use kiln_engine::{Context, Request, Silent, Stop, Watcher, Wish};
+use kiln_engine::{Context, Request, DiscardEvents, Stop, EventSink, Wish};
 use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, Spread, WallClock};
 use kiln_sim_azure::{FaultPlan, MachineView, Options, PoolSpec, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{Kubelets, furnish};
-use kiln_types::{ImageSource, Pool, PoolName, SecretText};
+use kiln_types::{ImageSource, Pool, PoolName, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::task::JoinHandle;
@@ -133,7 +133,7 @@ impl World {
         let identity = Identity::ServicePrincipal(ServicePrincipal {
             tenant: spec.tenant_id.clone(),
             client_id: spec.clients[0].client_id.clone(),
-            secret: SecretText::new(spec.clients[0].client_secret.clone()),
+            secret: Secret::new(spec.clients[0].client_secret.clone()),
         });
         let sim = self.sim.clone();
         let http: Arc<dyn azure_core::http::HttpClient> =
@@ -145,7 +145,7 @@ impl World {
     }
 
     /// Another process, on another machine for all that anybody can tell.
-    pub(crate) fn process(&self, watcher: Arc<dyn Watcher>) -> Context<Azure> {
+    pub(crate) fn process(&self, watcher: Arc<dyn EventSink>) -> Context<Azure> {
         let cluster = self.cluster();
         let namespace = NAMESPACE.parse().unwrap();
         let ids = self.ids.clone();
@@ -165,7 +165,7 @@ impl World {
     }
 
     pub(crate) fn quiet(&self) -> Context<Azure> {
-        self.process(Arc::new(Silent))
+        self.process(Arc::new(DiscardEvents))
     }
 
     pub(crate) fn machines(&self) -> Vec<MachineView> {

@@ -12,7 +12,7 @@ use kiln_bootstrap::images::Cache;
 use kiln_bootstrap::{AksVariables, Kind, Layer, Place, Resolved, resolve};
 use kiln_engine::launch::{Fate, Unobserved, choose, collect, create, delete, list, template};
 use kiln_sim_azure::{FaultPlan, Options, Sim, WorldSpec};
-use kiln_types::{MachineName, SecretText};
+use kiln_types::{MachineName, Secret};
 
 const ENDPOINT: &str = "https://sim.localhost:8443";
 const WALL: &str = "2026-11-15T12:00:00Z";
@@ -48,7 +48,7 @@ impl World {
         let identity = Identity::ServicePrincipal(ServicePrincipal {
             tenant: spec.tenant_id.clone(),
             client_id: spec.clients[0].client_id.clone(),
-            secret: SecretText::new(spec.clients[0].client_secret.clone()),
+            secret: Secret::new(spec.clients[0].client_secret.clone()),
         });
         let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
         let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();

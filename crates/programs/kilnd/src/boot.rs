@@ -5,7 +5,8 @@ use kiln_guest::{Found, NotFound, Rules, VmId};
 use kiln_host::{Durability, Generations, Lock, Placed, notify, priority};
 use kiln_node_config::spec::CredentialKind;
 use kiln_node_plan::layout::{CUSTOM_DATA, LOCK, READY, VM_ID};
-use kiln_node_plan::{Generation, Return, SecretBytes, State, Step};
+use kiln_node_plan::{Generation, Return, State, Step};
+use kiln_types::SecretBytes;
 
 use crate::act::ActError;
 use crate::apply::{NotThere, prune, remembered};

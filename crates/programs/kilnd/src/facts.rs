@@ -4,7 +4,8 @@ use kiln_guest::Endpoints;
 use kiln_host::{Contents, Root};
 use kiln_node_config::spec::{CredentialFrom, CredentialKind};
 use kiln_node_plan::layout::{CLIENT_CERTIFICATE, IMAGE};
-use kiln_node_plan::{BadCredential, Credential, Facts, Image, SecretBytes};
+use kiln_node_plan::{BadCredential, Credential, Facts, Image};
+use kiln_types::SecretBytes;
 
 use crate::node::Node;
 

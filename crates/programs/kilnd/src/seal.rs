@@ -2,7 +2,8 @@
 
 use kiln_host::{Durability, Placed, Root};
 use kiln_node_plan::layout::{CURRENT, GENERATIONS, STATE, VM_ID};
-use kiln_node_plan::{JoinCredential, Treatment};
+use kiln_node_plan::Treatment;
+use kiln_types::JoinCredential;
 use serde::Serialize;
 
 use crate::args::Output;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use kiln_host::Generations;
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::layout::{CREDENTIAL, DOCUMENT, MANIFEST};
-use kiln_node_plan::{Block, Desired, Manifest, Plan, SecretBytes, State, Step, Unfit};
+use kiln_node_plan::{Block, Desired, Manifest, Plan, State, Step, Unfit};
+use kiln_types::SecretBytes;
 
 use crate::facts::{self, FactsError, Held};
 use crate::node::Node;

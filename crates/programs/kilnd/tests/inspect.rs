@@ -4,7 +4,7 @@ mod identity_donor;
 
 use identity_donor::{DONOR, DONOR_NAME, SECRET, TENANT, TOKEN, donor, empty, said};
 use kiln_host::Counts;
-use kiln_node_plan::{Inspection, Place};
+use kiln_types::{Inspection, Place};
 
 #[test]
 fn an_inspection_finds_what_is_there() {

@@ -2,7 +2,7 @@
 
 use http::Method;
 use jiff::SignedDuration;
-use kiln_node_plan::{FirstBootUnit, TokenId};
+use kiln_types::{FirstBootUnit, TokenId};
 use kiln_sim_store::JournalError;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! What a read-only inspection of a machine tells: the world answers for what `kilnd inspect` would find.
 
-use kiln_node_plan::{CustomData, Inspection, JoinCredential, SecretPlace};
+use kiln_types::{CustomData, Inspection, JoinCredential, SecretPlace};
 
 use crate::machines::MachineView;
 

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
-use kiln_node_plan::Inspection;
+use kiln_types::Inspection;
 use kiln_sim_azure::{ContentsSpec, MachineView, Options, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{

@@ -13,7 +13,8 @@ pub use node_class::{
     NodeClassSpec, NodeClassStatus, Security, TrustedLaunch,
 };
 pub use node_pool::{NodeClaimTemplate, NodePool, NodePoolSpec, TemplateMetadata, TemplateSpec};
-pub use object::{Condition, Meta, NodeClassRef, Requirement, Taint};
+pub use kiln_types::Taint;
+pub use object::{Condition, Meta, NodeClassRef, Requirement};
 
 /// Annotation of the `NodeClass` and of each `NodeClaim` with the hash that its node was made of.
 pub const HASH_ANNOTATION: &str = "karpenter.azure.com/aksnodeclass-hash";

@@ -1,8 +1,6 @@
 //! What all objects share.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,48 +24,6 @@ pub struct Condition {
     /// `True`, `False` or `Unknown`.
     pub status: String,
     pub reason: String,
-}
-
-/// A taint.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Taint {
-    pub key: String,
-    /// The value, which may be missing.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-    pub effect: String,
-}
-
-/// The taint as a flag of the kubelet has it: `key=value:Effect`, or `key:Effect`.
-impl fmt::Display for Taint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.key)?;
-        if !self.value.is_empty() {
-            write!(f, "={}", self.value)?;
-        }
-        write!(f, ":{}", self.effect)
-    }
-}
-
-/// A text that is no taint.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no taint: key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute")]
-pub struct BadTaint(pub String);
-
-impl FromStr for Taint {
-    type Err = BadTaint;
-
-    fn from_str(text: &str) -> Result<Self, BadTaint> {
-        let bad = || BadTaint(text.to_owned());
-        let (left, effect) = text.rsplit_once(':').ok_or_else(bad)?;
-        let (key, value) = left.split_once('=').unwrap_or((left, ""));
-        if key.is_empty() || !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-            return Err(bad());
-        }
-        Ok(Self { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
-    }
 }
 
 /// A requirement on a node.
@@ -108,16 +64,6 @@ pub struct NodeClassRef {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_taint_reads_and_writes_the_same() {
-        for text in ["karpenter.sh/unregistered:NoExecute", "dedicated=gpu:NoSchedule"] {
-            assert_eq!(text.parse::<Taint>().unwrap().to_string(), text);
-        }
-        for text in ["", "a", "a=b", ":NoSchedule", "a:Sometimes"] {
-            assert_eq!(text.parse::<Taint>(), Err(BadTaint(text.to_owned())));
-        }
-    }
 
     #[test]
     fn only_a_requirement_with_one_value_is_settled() {

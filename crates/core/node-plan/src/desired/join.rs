@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::draft::Draft;
 use crate::artifact::Artifact;
-use crate::custom_data::SecretBytes;
+use kiln_types::SecretBytes;
 use crate::image::ExecPlugin;
 use crate::join::Credential;
 use crate::layout::{self, current};

@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::kubelet::ended;
 use super::{Block, Late};
 use crate::artifact::{Affect, Artifact};
-use crate::custom_data::sha256_hex;
+use kiln_types::sha256_hex;
 use crate::layout::{self, KUBELET_UNIT, RUNTIME_UNIT, UNITS};
 
 /// On the disk of the system: it is there at every start, and a disk that is not would leave the machine without the swap that pods

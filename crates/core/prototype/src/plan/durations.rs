@@ -13,7 +13,7 @@ use crate::step::Step;
 /// Where a duration comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Source {
+pub enum DurationSource {
     /// So many earlier runs; the middle one of them.
     Measured(u32),
     /// kamino's walkthrough and logs of January 2021.
@@ -27,12 +27,12 @@ pub enum Source {
 /// How long a step usually takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Usual {
+pub struct ExpectedDuration {
     /// So long; none where nobody can say.
     #[serde(rename = "seconds", serialize_with = "seconds")]
     pub takes: Option<Duration>,
     /// Says who.
-    pub source: Source,
+    pub source: DurationSource,
 }
 
 #[expect(clippy::ref_option, reason = "serde asks for this signature")]
@@ -50,7 +50,7 @@ pub struct Durations {
 /// snapshot leave is start and Ready.
 const PUBLISHED: [(Step, u64); 8] = [
     (Step::Gallery, 34),
-    (Step::Line, 33),
+    (Step::Definition, 33),
     (Step::PowerOff, 168),
     (Step::Snapshot, 6),
     (Step::Start, 10),
@@ -89,20 +89,20 @@ impl Durations {
     }
 
     /// How long a step usually takes.
-    pub fn usual(&self, step: Step) -> Usual {
+    pub fn expected(&self, step: Step) -> ExpectedDuration {
         if let Some(took) = self.measured.get(&step) {
             let runs = u32::try_from(took.len()).unwrap_or(u32::MAX);
-            return Usual { takes: Some(took[took.len() / 2]), source: Source::Measured(runs) };
+            return ExpectedDuration { takes: Some(took[took.len() / 2]), source: DurationSource::Measured(runs) };
         }
         let published = PUBLISHED.iter().find(|(known, _)| *known == step).map(|(_, seconds)| *seconds);
         let (seconds, source) = match (published, step) {
-            (Some(seconds), _) => (Some(seconds), Source::Published),
-            (None, Step::AwaitCanary | Step::AddNodes) => (Some(NEW_NODES_READY), Source::Published),
+            (Some(seconds), _) => (Some(seconds), DurationSource::Published),
+            (None, Step::AwaitCanary | Step::AddNodes) => (Some(NEW_NODES_READY), DurationSource::Published),
             // Pods leave when they leave.
-            (None, Step::Drain) => (None, Source::Open),
-            (None, _) => (Some(REQUEST), Source::Request),
+            (None, Step::Drain) => (None, DurationSource::Open),
+            (None, _) => (Some(REQUEST), DurationSource::Request),
         };
-        Usual { takes: seconds.map(Duration::from_secs), source }
+        ExpectedDuration { takes: seconds.map(Duration::from_secs), source }
     }
 }
 
@@ -126,7 +126,7 @@ mod tests {
     fn the_published_parts_of_the_donors_absence_add_up_to_the_published_whole() {
         let parts = [Step::PowerOff, Step::Snapshot, Step::Start, Step::AwaitReady];
         let none = Durations::default();
-        let sum: Duration = parts.iter().filter_map(|step| none.usual(*step).takes).sum();
+        let sum: Duration = parts.iter().filter_map(|step| none.expected(*step).takes).sum();
         assert_eq!(sum, Duration::from_secs(3 * 60 + 44));
     }
 
@@ -139,9 +139,9 @@ mod tests {
             succeeded("r2", 95, Step::PowerOff),
         ];
         let durations = Durations::measured(&journal);
-        let usual = durations.usual(Step::PowerOff);
-        assert_eq!(usual, Usual { takes: Some(Duration::from_secs(90)), source: Source::Measured(2) });
-        assert_eq!(durations.usual(Step::Publish).source, Source::Published);
+        let expected = durations.expected(Step::PowerOff);
+        assert_eq!(expected, ExpectedDuration { takes: Some(Duration::from_secs(90)), source: DurationSource::Measured(2) });
+        assert_eq!(durations.expected(Step::Publish).source, DurationSource::Published);
     }
 
     #[test]
@@ -154,19 +154,19 @@ mod tests {
         for (run, took) in [("r2", 4), ("r3", 6)] {
             journal.extend([started(run, 100, Step::Snapshot), succeeded(run, 100 + took, Step::Snapshot)]);
         }
-        assert_eq!(Durations::measured(&journal).usual(Step::Snapshot).takes, Some(Duration::from_secs(6)));
+        assert_eq!(Durations::measured(&journal).expected(Step::Snapshot).takes, Some(Duration::from_secs(6)));
     }
 
     #[test]
     fn a_step_that_was_found_done_tells_nothing() {
         let durations = Durations::measured(&[succeeded("r1", 60, Step::Gallery)]);
-        assert_eq!(durations.usual(Step::Gallery).source, Source::Published);
+        assert_eq!(durations.expected(Step::Gallery).source, DurationSource::Published);
     }
 
     #[test]
     fn nobody_can_say_how_long_a_drain_takes_before_the_first() {
-        assert_eq!(Durations::default().usual(Step::Drain).takes, None);
+        assert_eq!(Durations::default().expected(Step::Drain).takes, None);
         let durations = Durations::measured(&[started("r1", 0, Step::Drain), succeeded("r1", 42, Step::Drain)]);
-        assert_eq!(durations.usual(Step::Drain).takes, Some(Duration::from_secs(42)));
+        assert_eq!(durations.expected(Step::Drain).takes, Some(Duration::from_secs(42)));
     }
 }

@@ -1,9 +1,9 @@
-use kiln_node_plan::{Inspection, SecretPlace};
+use kiln_types::{Inspection, SecretPlace};
 use kiln_types::{ImageDefinition, ImageVersion, Instance, OsDisk, Pool, VersionState};
 
 use super::*;
-use crate::donor::NodeFacts;
-use crate::refuse::Row;
+use crate::donor::Node;
+use crate::preflight::Row;
 use crate::sample::{
     definition_name, disk, exact, inspection, instance, line, marketplace, node, number, pool, version,
 };
@@ -12,12 +12,12 @@ struct World {
     pool: Pool,
     instances: Vec<Instance>,
     disk: OsDisk,
-    node: NodeFacts,
+    node: Node,
     inside: Inspection,
     lines: Vec<ImageDefinition>,
     versions: Vec<ImageVersion>,
-    original: Original,
-    policy: Policy,
+    original: OriginalState,
+    policy: RunOptions,
     gallery_exists: bool,
     route: Route,
     durations: Durations,
@@ -33,10 +33,10 @@ fn first() -> World {
         inside: inspection(),
         lines: Vec::new(),
         versions: Vec::new(),
-        original: Original::CanBeSaved,
-        policy: Policy::default(),
+        original: OriginalState::CanBeSaved,
+        policy: RunOptions::default(),
         gallery_exists: false,
-        route: Route::WholeWay,
+        route: Route::Full,
         durations: Durations::default(),
     }
 }
@@ -48,14 +48,14 @@ fn later() -> World {
     world.versions = ["2026.11.01", "2026.11.02", "2026.11.08"].map(version).into();
     world.pool.recipe.image = ImageSource::Definition(definition_name());
     world.pool.recipe.extensions.clear();
-    world.original = Original::Saved;
+    world.original = OriginalState::Saved;
     world.gallery_exists = true;
     world
 }
 
 fn plan_of(world: &World) -> Plan {
-    plan(Outlook {
-        preflight: Preflight {
+    plan(PlanInput {
+        preflight: PreflightInput {
             pool: &world.pool,
             instance: world.instances.first(),
             disk: Some(&world.disk),
@@ -94,7 +94,7 @@ fn does(world: &World, step: Step) -> Option<String> {
 #[test]
 fn a_first_run_does_everything_that_it_needs_to() {
     let all = steps(&first());
-    for step in [Step::SaveRecipe, Step::Gallery, Step::Line, Step::Model, Step::StripData, Step::StripScripts] {
+    for step in [Step::SaveRecipe, Step::Gallery, Step::Definition, Step::Model, Step::StripData, Step::StripScripts] {
         assert!(all.contains(&step), "{step}");
     }
     assert!(all.is_sorted());
@@ -105,7 +105,7 @@ fn a_first_run_does_everything_that_it_needs_to() {
 #[test]
 fn a_later_run_leaves_out_what_is_so_already() {
     let all = steps(&later());
-    for step in [Step::SaveRecipe, Step::Gallery, Step::Line, Step::Model, Step::StripData, Step::StripScripts] {
+    for step in [Step::SaveRecipe, Step::Gallery, Step::Definition, Step::Model, Step::StripData, Step::StripScripts] {
         assert!(!all.contains(&step), "{step}");
     }
     assert!(all.contains(&Step::Include));
@@ -130,10 +130,10 @@ fn failed_versions_are_cleared_first() {
 fn the_donor_is_away_for_its_four_steps_and_no_longer() {
     assert_eq!(plan_of(&first()).away, Span::from_secs(224));
     let mut world = first();
-    world.route = Route::FromCopy;
+    world.route = Route::FromSnapshot;
     let from_copy = plan_of(&world);
     assert_eq!(from_copy.away, Span::from_secs(0));
-    assert!(!from_copy.steps.iter().any(|planned| planned.step.is_of_the_bracket()));
+    assert!(!from_copy.steps.iter().any(|planned| planned.step.is_donor_step()));
     assert!(from_copy.to_string().contains("donor away: not at all"));
 }
 
@@ -152,7 +152,7 @@ fn options_change_the_plan() {
     world.policy.new_nodes = 5;
     world.policy.deallocate = true;
     let all = steps(&world);
-    assert!(!all.contains(&Step::Try) && !all.contains(&Step::AwaitCanary) && !all.contains(&Step::DeleteCanary));
+    assert!(!all.contains(&Step::CreateCanary) && !all.contains(&Step::AwaitCanary) && !all.contains(&Step::DeleteCanary));
     assert_eq!(does(&world, Step::Model).unwrap(), "point the model at 2026.11.15");
     assert_eq!(does(&world, Step::AddNodes).unwrap(), "add 5 nodes");
     assert!(does(&world, Step::PowerOff).unwrap().starts_with("deallocate"));
@@ -198,7 +198,7 @@ fn a_plan_that_would_be_refused_says_why() {
 #[test]
 fn every_step_that_is_planned_has_a_cell_under_every_heading() {
     let plan = plan_of(&first());
-    assert_eq!(plan.steps[0].cells().len(), Planned::HEADINGS.len());
+    assert_eq!(plan.steps[0].cells().len(), PlannedStep::HEADINGS.len());
     let publish = plan.steps.iter().find(|planned| planned.step == Step::Publish).unwrap();
     assert_eq!(publish.cells()[2], "1 h 36 min, as published by kamino");
 }

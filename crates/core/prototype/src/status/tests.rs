@@ -26,7 +26,7 @@ fn world() -> World {
 fn status(change: impl FnOnce(&mut World)) -> Status {
     let mut world = world();
     change(&mut world);
-    Status::of(Sight {
+    Status::new(StatusInput {
         pool: &world.pool,
         definition_name: &definition_name(),
         line: world.line.as_ref(),
@@ -67,8 +67,8 @@ fn a_version_that_is_still_being_copied_shows_how_far() {
 #[test]
 fn an_age_beyond_what_was_asked_for_does_not_hold() {
     let aged = |text: &str| status(|_| ()).max_age(text.parse().unwrap());
-    assert!(aged("7d").holds());
-    assert!(!aged("6d").holds());
+    assert!(aged("7d").is_fresh());
+    assert!(!aged("6d").is_fresh());
     let text = aged("6d").to_string();
     assert!(text.starts_with("age: 7 d, more than 6 d"), "{text}");
 }
@@ -76,7 +76,7 @@ fn an_age_beyond_what_was_asked_for_does_not_hold() {
 #[test]
 fn a_pool_that_gets_no_version_of_ours_is_not_fresh() {
     let elsewhere = status(|w| w.pool.recipe.image = marketplace());
-    assert_eq!(elsewhere.max_age(Span::from_days(1000)), AgeVerdict::Unknown);
+    assert_eq!(elsewhere.max_age(Span::from_days(1000)), AgeCheck::Unknown);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_pool_before_its_first_run_is_nobodys_fault() {
 #[test]
 fn a_model_that_somebody_set_back_is_told_even_without_a_journal() {
     let back = status(|w| w.pool.recipe.image = marketplace());
-    assert!(matches!(&back.model, Model::SetBack { was: None, .. }));
+    assert!(matches!(&back.model, Model::ChangedExternally { was: None, .. }));
     assert!(back.to_string().contains("set by somebody else to microsoft-aks:aks"), "{back}");
 }
 
@@ -103,8 +103,8 @@ fn a_model_that_differs_from_what_the_last_run_set_is_told_with_both() {
         w.last_set = Some(ImageSource::Definition(definition_name()));
         w.pool.recipe.image = exact("2026.11.08");
     });
-    assert!(matches!(&back.model, Model::SetBack { was: Some(was), .. } if was.ends_with("(latest)")));
-    assert_eq!(status(|w| w.last_set = Some(ImageSource::Definition(definition_name()))).model, Model::Line);
+    assert!(matches!(&back.model, Model::ChangedExternally { was: Some(was), .. } if was.ends_with("(latest)")));
+    assert_eq!(status(|w| w.last_set = Some(ImageSource::Definition(definition_name()))).model, Model::Definition);
 }
 
 #[test]
@@ -120,10 +120,10 @@ fn versions_that_nobody_may_get_do_not_make_the_owners_model_look_set_back() {
 fn the_original_recipe_after_a_roll_back_was_not_set_by_somebody_else() {
     let original = status(|w| {
         w.pool.recipe.image = marketplace();
-        w.line.as_mut().unwrap().tags = tags([("kiln-hold", "to=original; because=bad")]);
+        w.line.as_mut().unwrap().tags = tags([("kiln-paused", "to=original; because=rejected")]);
     });
     assert_eq!(original.model, Model::Original);
-    assert!(original.to_string().contains("on hold, taken back to original: bad"), "{original}");
+    assert!(original.to_string().contains("on pause, taken back to original: rejected"), "{original}");
 }
 
 #[test]
@@ -135,11 +135,11 @@ fn a_pinned_model_names_its_version() {
 
 #[test]
 fn bad_versions_and_who_runs_them_are_marked() {
-    let bad = status(|w| {
+    let rejected = status(|w| {
         w.versions[1].excluded = true;
-        w.line.as_mut().unwrap().tags = tags([("kiln-bad", "2026.11.15"), ("kiln-hold", "because=bad")]);
+        w.line.as_mut().unwrap().tags = tags([("kiln-rejected", "2026.11.15"), ("kiln-paused", "because=rejected")]);
     });
-    let text = bad.to_string();
+    let text = rejected.to_string();
     assert!(text.contains("2026.11.15: succeeded, excluded, taken back;"), "{text}");
     assert!(text.contains("2 instances run 2026.11.15, which was taken back; `kiln prototype refresh`"), "{text}");
     assert!(text.contains("new nodes get 2026.11.08 (latest)"), "{text}");

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::{AgeVerdict, Model, Runs, Status, VersionRow};
+use super::{AgeCheck, Model, Runs, Status, VersionRow};
 use crate::latest::NewNodes;
-use crate::ready_time::spoken;
+use crate::span::format_span;
 
 impl VersionRow {
     /// What stands over the cells.
@@ -18,7 +18,7 @@ impl VersionRow {
             self.number.to_string(),
             self.state_text(),
             self.copied_text(),
-            self.age.map_or_else(|| "-".to_owned(), spoken),
+            self.age.map_or_else(|| "-".to_owned(), format_span),
             self.instances.to_string(),
             or_dash(self.provenance.kernel.as_ref()),
             or_dash(self.provenance.kubelet.as_ref()),
@@ -27,7 +27,7 @@ impl VersionRow {
     }
 
     fn state_text(&self) -> String {
-        let marks = [(self.current, "new nodes get it"), (self.excluded, "excluded"), (self.bad, "taken back")];
+        let marks = [(self.current, "new nodes get it"), (self.excluded, "excluded"), (self.rejected, "taken back")];
         let said = marks.iter().filter(|(is_so, _)| *is_so).map(|(_, mark)| *mark);
         std::iter::once(self.state.to_lowercase().as_str()).chain(said).collect::<Vec<_>>().join(", ")
     }
@@ -43,7 +43,7 @@ impl fmt::Display for VersionRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}; copied: {}", self.number, self.state_text(), self.copied_text())?;
         if let Some(age) = self.age {
-            write!(f, "; {} old", spoken(age))?;
+            write!(f, "; {} old", format_span(age))?;
         }
         if let Some(from) = &self.provenance.built_from {
             write!(f, "; built from {from}")?;
@@ -56,10 +56,10 @@ impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotYet => f.write_str("model: as its owner made it; no version of the line is used"),
-            Self::Line => f.write_str("model: follows the line"),
+            Self::Definition => f.write_str("model: follows the line"),
             Self::Pinned { version } => write!(f, "model: names version {version}"),
             Self::Original => f.write_str("model: the original recipe, put back by a roll back"),
-            Self::SetBack { now, was } => {
+            Self::ChangedExternally { now, was } => {
                 write!(f, "model: set by somebody else to {now}")?;
                 if let Some(was) = was {
                     write!(f, ", after a run had set it to {was}")?;
@@ -79,7 +79,7 @@ impl fmt::Display for NewNodes {
                 "new nodes cannot be made: the model names the line, and no version of it can be used; \
                  include one with `kiln prototype rollback --to VERSION`",
             ),
-            Self::Elsewhere(image) => write!(f, "new nodes get {image}"),
+            Self::OtherImage(image) => write!(f, "new nodes get {image}"),
         }
     }
 }
@@ -87,16 +87,16 @@ impl fmt::Display for NewNodes {
 impl fmt::Display for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} instances run {}", self.instances, self.image)?;
-        if self.bad { f.write_str(", which was taken back; `kiln prototype refresh` replaces them") } else { Ok(()) }
+        if self.rejected { f.write_str(", which was taken back; `kiln prototype refresh` replaces them") } else { Ok(()) }
     }
 }
 
-impl fmt::Display for AgeVerdict {
+impl fmt::Display for AgeCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fresh => f.write_str("age: within what was asked for"),
             Self::TooOld { age, most } => {
-                write!(f, "age: {}, more than {}; run `kiln prototype update`", spoken(*age), spoken(*most))
+                write!(f, "age: {}, more than {}; run `kiln prototype update`", format_span(*age), format_span(*most))
             }
             Self::Unknown => {
                 f.write_str("age: new nodes get no version whose age is known; run `kiln prototype update`")
@@ -108,14 +108,14 @@ impl fmt::Display for AgeVerdict {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "pool: {} in {}", self.pool, self.region)?;
-        writeln!(f, "line: {}{}", self.line, if self.definition_exists { "" } else { " (does not exist yet)" })?;
+        writeln!(f, "line: {}{}", self.definition, if self.definition_exists { "" } else { " (does not exist yet)" })?;
         match self.age {
-            Some(age) => writeln!(f, "{}, {} old", self.new_nodes, spoken(age))?,
+            Some(age) => writeln!(f, "{}, {} old", self.new_nodes, format_span(age))?,
             None => writeln!(f, "{}", self.new_nodes)?,
         }
         writeln!(f, "{}", self.model)?;
-        if let Some(hold) = &self.hold {
-            writeln!(f, "{hold}")?;
+        if let Some(pause) = &self.pause {
+            writeln!(f, "{pause}")?;
         }
         self.versions.iter().try_for_each(|version| writeln!(f, "{version}"))?;
         self.runs.iter().try_for_each(|runs| writeln!(f, "{runs}"))

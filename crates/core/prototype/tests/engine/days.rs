@@ -1,7 +1,7 @@
 //! What an earlier run left, of today and of other days.
 
 use kiln_prototype::journal::{Outcome, Route};
-use kiln_prototype::names::{BAD_TAG, VERSION_TAG};
+use kiln_prototype::names::{REJECTED_TAG, VERSION_TAG};
 use kiln_prototype::step::Step;
 use kiln_types::{ErrorClass, Provisioning, Snapshot, Tags, VersionState};
 
@@ -49,7 +49,7 @@ fn todays_copy_is_used_and_the_donor_left_alone() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     leave_copy(&mut world, TODAY, Provisioning::Succeeded);
-    assert_eq!(expect_completed(&scenario, &mut world), Route::FromCopy);
+    assert_eq!(expect_completed(&scenario, &mut world), Route::FromSnapshot);
     assert!(never_stopped(&world));
     assert_eq!(world.versions[&number(TODAY)].read.tags["BuiltFrom"], "another-donor", "it is told from whom it is");
 }
@@ -60,7 +60,7 @@ fn a_copy_of_another_day_or_a_broken_one_is_made_anew() {
         let scenario = Scenario::first();
         let mut world = scenario.world();
         leave_copy(&mut world, of, provisioning);
-        assert_eq!(expect_completed(&scenario, &mut world), Route::WholeWay);
+        assert_eq!(expect_completed(&scenario, &mut world), Route::Full);
         assert!(!never_stopped(&world));
     }
 }
@@ -122,7 +122,7 @@ fn a_version_of_today_that_was_found_bad_is_replaced_when_asked_only() {
     let bad = |world: &mut World| {
         add_version(world, TODAY, true, VersionState::Succeeded);
         world.versions.get_mut(&number(TODAY)).unwrap().joins = false;
-        world.line.as_mut().unwrap().tags.insert(BAD_TAG.to_owned(), format!("2026.11.01 {TODAY}"));
+        world.line.as_mut().unwrap().tags.insert(REJECTED_TAG.to_owned(), format!("2026.11.01 {TODAY}"));
     };
     let mut world = scenario.world();
     bad(&mut world);
@@ -135,9 +135,9 @@ fn a_version_of_today_that_was_found_bad_is_replaced_when_asked_only() {
     bad(&mut world);
     // Left by the run that made the bad one: it would make the same one again.
     leave_copy(&mut world, TODAY, Provisioning::Succeeded);
-    assert_eq!(expect_completed(&scenario, &mut world), Route::WholeWay);
+    assert_eq!(expect_completed(&scenario, &mut world), Route::Full);
     assert!(world.versions[&number(TODAY)].joins && !never_stopped(&world));
-    assert_eq!(world.line.unwrap().tags[BAD_TAG], "2026.11.01", "what is said of the old one is not said of the new");
+    assert_eq!(world.line.unwrap().tags[REJECTED_TAG], "2026.11.01", "what is said of the old one is not said of the new");
 }
 
 #[test]
@@ -210,6 +210,6 @@ fn a_donor_of_another_day_under_the_same_id_is_not_touched() {
 
 #[test]
 fn the_version_is_the_day_on_which_the_run_was_started() {
-    let policy = kiln_prototype::run::Policy::default();
+    let policy = kiln_prototype::run::RunOptions::default();
     assert_eq!(header(BEGIN, &policy, true).version, number(TODAY));
 }

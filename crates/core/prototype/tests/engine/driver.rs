@@ -83,7 +83,7 @@ impl Driver {
         let turned = match next(&self.run, &self.seen, world.now) {
             Decision::Look(facts) => self.look(world, &facts),
             Decision::Run { step, action, memo } => self.act(world, step, &action, memo),
-            Decision::Release { held, action } => self.act(world, held.given_back_by(), &action, None),
+            Decision::Release { held, action } => self.act(world, held.released_by(), &action, None),
             Decision::Wait(wait) => self.wait(world, wait),
             Decision::Record(event) => self.note(world, event),
             Decision::Done(outcome) => Err(End::Done(outcome)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kiln_prototype::decide::Stuck;
 use kiln_prototype::journal::Outcome;
-use kiln_prototype::names::BAD_TAG;
+use kiln_prototype::names::REJECTED_TAG;
 use kiln_prototype::step::Step;
 use kiln_types::{ErrorClass, VersionState};
 
@@ -43,7 +43,7 @@ fn assert_failed_for_good(scenario: &Scenario, place: &str, fault: &Fault, step:
     match end {
         End::Done(Outcome::Failed { step: at, failure }) => {
             assert_eq!(at, step, "{context}");
-            assert!(!failure.message.is_empty() && step.gives_back().is_none(), "{context}");
+            assert!(!failure.message.is_empty() && step.releases().is_none(), "{context}");
             assert_nothing_held(&world, scenario, context);
             if step <= Step::Include {
                 assert_eq!(world.pool.recipe, scenario.world().pool.recipe, "{context}: the recipe");
@@ -52,7 +52,7 @@ fn assert_failed_for_good(scenario: &Scenario, place: &str, fault: &Fault, step:
         }
         End::Stuck(Stuck { held, step: at, reason, advice }) => {
             assert_eq!(at, step, "{context}");
-            let given = step.gives_back().unwrap();
+            let given = step.releases().unwrap();
             assert_eq!(held.first(), Some(&given), "{context}: what is given back first is what it cannot give back");
             assert!(!reason.is_empty() && advice.contains("kiln prototype resume"), "{context}: {advice}");
             let end = mend_and_resume(&mut world);
@@ -182,13 +182,13 @@ fn a_canary_that_does_not_join_condemns_the_version_and_nobody_gets_it() {
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut world = scenario.world();
         world.bad_disk = true;
-        let End::Done(Outcome::Condemned { version, reason }) = scenario.run(&mut world) else { panic!() };
+        let End::Done(Outcome::Rejected { version, reason }) = scenario.run(&mut world) else { panic!() };
         assert_eq!(version, number(TODAY));
         assert!(reason.contains("has not joined"), "{reason}");
         assert!(world.versions[&version].read.excluded);
         let tags = &world.line.as_ref().unwrap().tags;
-        assert_eq!(tags[BAD_TAG], TODAY);
-        assert!(tags.iter().any(|(name, value)| name.starts_with("kiln-bad-") && value.starts_with(TODAY)), "{tags:?}");
+        assert_eq!(tags[REJECTED_TAG], TODAY);
+        assert!(tags.iter().any(|(name, value)| name.starts_with("kiln-rejected-") && value.starts_with(TODAY)), "{tags:?}");
         assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
         assert_nothing_held(&world, &scenario, scenario.name);
         assert_rules(&world, scenario.name);
@@ -210,7 +210,7 @@ fn a_canary_that_cannot_be_read_or_made_condemns_nothing() {
             end = mend_and_resume(&mut world);
         }
         assert!(matches!(end, End::Done(Outcome::Failed { .. })), "{place}: {end:?}");
-        assert!(!world.line.as_ref().unwrap().tags.contains_key(BAD_TAG), "{place}");
+        assert!(!world.line.as_ref().unwrap().tags.contains_key(REJECTED_TAG), "{place}");
         assert_nothing_held(&world, &scenario, place);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kiln_prototype::decide::failed;
-use kiln_prototype::journal::{BadJournal, Entry, Event, Memo, Outcome, Output, Route, Run, StepFailure};
+use kiln_prototype::journal::{Error, Entry, Event, Memo, Outcome, Output, Route, Run, StepFailure};
 use kiln_prototype::run::SCHEMA;
 use kiln_prototype::step::Step;
 use kiln_types::{ErrorClass, OperationHandle, Protection, Revision};
@@ -35,16 +35,16 @@ fn every_event() -> Vec<Event> {
         started(Step::Prune, Some(Memo::Target("2026.10.18".to_owned()))),
         Event::Accepted { step: Step::Publish, handle: OperationHandle::new("{\"kind\":\"write\"}") },
         succeeded(Step::Gallery, None),
-        succeeded(Step::Survey, Some(Output::Route(Route::WholeWay))),
-        succeeded(Step::Survey, Some(Output::Route(Route::FromCopy))),
+        succeeded(Step::Survey, Some(Output::Route(Route::Full))),
+        succeeded(Step::Survey, Some(Output::Route(Route::FromSnapshot))),
         succeeded(Step::Survey, Some(Output::Route(Route::FromVersion))),
-        succeeded(Step::AwaitCanary, Some(Output::Bad("the canary has not joined".to_owned()))),
-        succeeded(Step::Start, Some(Output::Said("the donor is gone".to_owned()))),
+        succeeded(Step::AwaitCanary, Some(Output::Rejected("the canary has not joined".to_owned()))),
+        succeeded(Step::Start, Some(Output::Note("the donor is gone".to_owned()))),
         Event::Failed { step: Step::Start, failure: failure(), for_good: false },
         Event::Failed { step: Step::Drain, failure: failure(), for_good: true },
         Event::Closed { outcome: Outcome::Completed { version: number(TODAY) } },
         Event::Closed { outcome: Outcome::Failed { step: Step::Drain, failure: failure() } },
-        Event::Closed { outcome: Outcome::Condemned { version: number(TODAY), reason: "it did not join".to_owned() } },
+        Event::Closed { outcome: Outcome::Rejected { version: number(TODAY), reason: "it did not join".to_owned() } },
     ]
 }
 
@@ -79,14 +79,14 @@ fn a_journal_of_a_later_form_is_refused_and_says_what_to_do() {
     let Event::Opened { header } = &mut entries[0].event else { panic!() };
     header.schema = SCHEMA + 1;
     let error = Run::replay(&entries).unwrap_err();
-    assert!(matches!(error, BadJournal::Schema { schema, .. } if schema == SCHEMA + 1));
+    assert!(matches!(error, Error::Schema { schema, .. } if schema == SCHEMA + 1));
     assert!(error.to_string().contains("use the kiln that started it"), "{error}");
 }
 
 #[test]
 fn an_entry_of_a_run_that_was_never_opened_is_refused() {
     let error = Run::replay(&entries()[1..]).unwrap_err();
-    assert!(matches!(error, BadJournal::NotOpened(_)), "{error}");
+    assert!(matches!(error, Error::NotOpened(_)), "{error}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn whoever_replays_knows_what_whoever_wrote_knew() {
         for step in Step::ALL {
             assert_eq!(replayed.step(step), driver.run.step(step), "{}: {step}", scenario.name);
         }
-        assert_eq!((replayed.last, replayed.held()), (driver.run.last, driver.run.held()));
+        assert_eq!((replayed.last, replayed.held()), (driver.run.last, driver.run.holds()));
     }
 }
 

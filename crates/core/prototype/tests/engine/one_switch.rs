@@ -80,7 +80,7 @@ fn no_new_node_ever_gets_a_version_whose_canary_did_not_join() {
                 world.scale_out(1);
             }
         });
-        assert!(matches!(end, End::Done(Outcome::Condemned { .. })), "{end:?}");
+        assert!(matches!(end, End::Done(Outcome::Rejected { .. })), "{end:?}");
         world.scale_out(1);
         for birth in &world.births {
             assert_good(birth, scenario.name);

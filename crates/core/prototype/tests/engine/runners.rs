@@ -67,8 +67,8 @@ fn a_run_of_another_cluster_is_kept_out_by_the_tag() {
         }
         let mut elsewhere = other_cluster(&mut world);
         let mut header = scenario.header();
-        header.canary = CanaryName::of_run("r2").unwrap();
-        header.policy.force = force;
+        header.canary = CanaryName::from_run("r2").unwrap();
+        header.options.force = force;
         let before = end_state(&world);
         let mut second = Driver::open(&mut world, "second", "r2", &header).unwrap();
         let End::Done(Outcome::Failed { step, failure }) = second.drive(&mut world) else { panic!() };
@@ -95,7 +95,7 @@ fn of_two_that_claim_at_once_the_tag_lets_one_pass() {
     }
     let elsewhere = other_cluster(&mut world);
     let mut header = scenario.header();
-    header.canary = CanaryName::of_run("r2").unwrap();
+    header.canary = CanaryName::from_run("r2").unwrap();
     let mut second = Driver::open(&mut world, "second", "r2", &header).unwrap();
     while !second.run.is_done(Step::Claim) {
         assert_eq!(second.turn(&mut world), None);

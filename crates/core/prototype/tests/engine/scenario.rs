@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kiln_prototype::names;
-use kiln_prototype::run::{Donor, Header, Policy, SCHEMA};
+use kiln_prototype::run::{Donor, Header, RunOptions, SCHEMA};
 use kiln_types::{
     Architecture, CanaryName, DefinitionName, Extension, Generation, ImageDefinition, ImageSource, ImageVersion,
     MarketplaceImage, OperatingSystem, Orchestration, Pool, PowerState, Protection, Provisioning, Recipe,
@@ -25,7 +25,7 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// The pool is made from the line already.
     pub(crate) second: bool,
-    pub(crate) policy: Policy,
+    pub(crate) policy: RunOptions,
     pub(crate) has_first_boot: bool,
     /// The donor was cordoned, annotated and protected by somebody before.
     pub(crate) held_before: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Scenario {
 
 impl Scenario {
     pub(crate) fn first() -> Self {
-        let policy = Policy::default();
+        let policy = RunOptions::default();
         Self { name: "a first run", second: false, policy, has_first_boot: false, held_before: false }
     }
 
@@ -43,7 +43,7 @@ impl Scenario {
 
     /// Every kind of run that differs in its steps.
     pub(crate) fn all() -> Vec<Self> {
-        let with = |name, base: Self, change: fn(&mut Policy)| {
+        let with = |name, base: Self, change: fn(&mut RunOptions)| {
             let mut scenario = Self { name, ..base };
             change(&mut scenario.policy);
             scenario
@@ -231,7 +231,7 @@ pub(crate) fn number(written: &str) -> VersionNumber {
     written.parse().unwrap()
 }
 
-pub(crate) fn header(started: &str, policy: &Policy, has_first_boot: bool) -> Header {
+pub(crate) fn header(started: &str, policy: &RunOptions, has_first_boot: bool) -> Header {
     let pool = pool();
     let started = started.parse().unwrap();
     let gallery = names::new_gallery(GROUP, REGION).unwrap();
@@ -261,7 +261,7 @@ pub(crate) fn header(started: &str, policy: &Policy, has_first_boot: bool) -> He
             tags: Tags::new(),
         },
         snapshot: names::snapshot(&pool.name).unwrap(),
-        canary: CanaryName::of_run("r1").unwrap(),
+        canary: CanaryName::from_run("r1").unwrap(),
         tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), crate::world::node_name(DONOR))]),
     }
 }

@@ -116,17 +116,17 @@ fn check(seed: u64, told: &Told) {
     let runs = replay(world);
     let [run] = runs.as_slice() else { panic!("{context}: {} runs", runs.len()) };
     assert_eq!(Some(end), run.closed.as_ref().map(|(_, outcome)| End::Done(outcome.clone())).as_ref(), "{context}");
-    assert!(run.held().is_empty(), "{context}: {:?}", run.held());
+    assert!(run.holds().is_empty(), "{context}: {:?}", run.holds());
     let given_out = world.latest().is_some_and(|latest| latest.read.number == number(TODAY));
     match end {
         End::Done(Outcome::Completed { .. }) => {
             assert!(given_out, "{context}: the version is not what new nodes get");
             assert!(!world.bad_disk || !scenario.policy.canary, "{context}: a bad disk was proven");
         }
-        End::Done(Outcome::Condemned { .. }) => {
+        End::Done(Outcome::Rejected { .. }) => {
             // The disk was bad, or somebody started the donor while it was copied and deleted it before that could be seen.
             let joins = world.versions.get(&number(TODAY)).is_some_and(|version| version.joins);
-            assert!(!joins && !given_out, "{context}: condemned without a cause, or given out");
+            assert!(!joins && !given_out, "{context}: rejected without a cause, or given out");
         }
         End::Done(Outcome::Failed { step, .. }) => {
             assert!(!given_out || *step >= Step::Include, "{context}");
@@ -149,13 +149,13 @@ fn whatever_goes_wrong_a_run_ends_gives_everything_back_and_gives_out_nothing_un
         let Ok(end) = told else { panic!("seed {seed} failed: KILN_SEED={seed} runs it alone") };
         match end {
             End::Done(Outcome::Completed { .. }) => ends[0] += 1,
-            End::Done(Outcome::Condemned { .. }) => ends[1] += 1,
+            End::Done(Outcome::Rejected { .. }) => ends[1] += 1,
             _ => ends[2] += 1,
         }
     }
     // A harness in which nothing goes wrong, or everything, proves nothing.
     let enough = u32::try_from(SEEDS / 50).unwrap();
-    assert!(ends.iter().all(|count| *count > enough), "completed, condemned, failed: {ends:?}");
+    assert!(ends.iter().all(|count| *count > enough), "completed, rejected, failed: {ends:?}");
 }
 
 #[test]

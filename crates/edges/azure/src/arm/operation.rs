@@ -161,7 +161,7 @@ struct StatefulProperties {
 /// The state of the resource in an answer's body; `None` where the body is none.
 fn state_in(body: &[u8]) -> Option<Provisioning> {
     let resource: Stateful = serde_json::from_slice(body).ok()?;
-    Some(Provisioning::from_word(resource.properties.state.as_deref()))
+    Some(Provisioning::from_name(resource.properties.state.as_deref()))
 }
 
 impl Arm {
@@ -222,7 +222,7 @@ impl Arm {
 }
 
 fn by_status(answer: &Answer, status: Status) -> OperationState {
-    match Provisioning::from_word(Some(&status.word)) {
+    match Provisioning::from_name(Some(&status.word)) {
         Provisioning::Succeeded => OperationState::Succeeded,
         Provisioning::InProgress(_) => running(answer, status.percent),
         Provisioning::Failed | Provisioning::Canceled => {

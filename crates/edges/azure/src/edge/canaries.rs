@@ -14,7 +14,7 @@ impl Azure {
         let answer = self.arm.send(&Call::get(source.as_str(), Api::Compute)).await?;
         let template: Template = answer.read()?;
         let pool = answer.read::<ScaleSet>()?.read(&self.scope).map_err(super::lacking(&source))?;
-        let exact = ImageSource::ExactVersion(canary.line.clone(), canary.number.clone());
+        let exact = ImageSource::ExactVersion(canary.definition.clone(), canary.number.clone());
         let body = CanaryPut::of(canary, ImageReference::of(&exact, &self.scope)?, template, &pool.recipe.extensions);
         let id = self.scale_set(canary.name.pool())?;
         let call = Call::put(id.as_str(), Api::Compute, &body).if_absent();

@@ -10,7 +10,7 @@ use azure_identity::{
     ClientSecretCredentialOptions, Executor, ManagedIdentityCredential, ManagedIdentityCredentialOptions,
     UserAssignedId, WorkloadIdentityCredential, WorkloadIdentityCredentialOptions, new_executor,
 };
-use kiln_types::SecretText;
+use kiln_types::Secret;
 
 use super::cloud::Cloud;
 use super::error::LoginError;
@@ -21,7 +21,7 @@ use super::renewing::Renewing;
 pub struct ServicePrincipal {
     pub tenant: String,
     pub client_id: String,
-    pub secret: SecretText,
+    pub secret: Secret,
 }
 
 /// Which of a machine's identities.

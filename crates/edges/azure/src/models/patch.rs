@@ -96,7 +96,7 @@ pub(crate) struct InstanceIds<'a> {
 
 #[cfg(test)]
 mod tests {
-    use kiln_types::{ImageSource, MarketplaceImage, SecretText};
+    use kiln_types::{ImageSource, MarketplaceImage, Secret};
     use serde_json::{Value, json};
 
     use super::*;
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_patch_holds_the_changed_leaves_and_nothing_else() {
         let scope = Scope::new("s", "g").unwrap();
-        let change = RecipeChange { image: None, custom_data: Some(SecretText::new("#cloud-config\n")) };
+        let change = RecipeChange { image: None, custom_data: Some(Secret::new("#cloud-config\n")) };
         let patch = serde_json::to_value(RecipePatch::of(&change, &scope).unwrap()).unwrap();
         assert_eq!(
             patch,

@@ -4,7 +4,7 @@ use kiln_azure::login::{
     AzureJson, Environment, Identity, Login, LoginChoice, ManagedIdentity, ServicePrincipal, choose, discover,
 };
 use kiln_sim_azure::{Speed, WorldSpec};
-use kiln_types::{ErrorClass, Factory, FactoryError, SecretText};
+use kiln_types::{ErrorClass, Factory, FactoryError, Secret};
 
 use crate::embedded::{ENDPOINT, Embedded};
 
@@ -77,7 +77,7 @@ async fn the_embedded_azure_tells_its_endpoints() {
 async fn a_wrong_secret_is_an_authentication_error_with_entras_code_and_without_the_secret() {
     let world = world();
     let Identity::ServicePrincipal(principal) = world.principal() else { unreachable!() };
-    let wrong = ServicePrincipal { secret: SecretText::new("hunter2-wrong"), ..principal };
+    let wrong = ServicePrincipal { secret: Secret::new("hunter2-wrong"), ..principal };
     let error = world.azure_as(Identity::ServicePrincipal(wrong)).pools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Authentication);
     let shown = format!("{error} {error:?}");

@@ -2,7 +2,7 @@
 
 use kiln_azure::Error;
 use kiln_types::{
-    Canary, CanaryName, DefinitionName, Factory, OperationHandle, RecipeChange, Revision, SecretText, Tags,
+    Canary, CanaryName, DefinitionName, Factory, OperationHandle, RecipeChange, Revision, Secret, Tags,
 };
 use serde_json::{Value, json};
 
@@ -25,9 +25,9 @@ fn scale_set(tags: &Value) -> Value {
 
 fn canary() -> Canary {
     Canary {
-        name: CanaryName::of_run("r1").unwrap(),
+        name: CanaryName::from_run("r1").unwrap(),
         pool: "pool".parse().unwrap(),
-        line: DefinitionName { gallery: "SIG_g".parse().unwrap(), definition: "kamino-pool-prototype".into() },
+        definition: DefinitionName { gallery: "SIG_g".parse().unwrap(), definition: "kamino-pool-prototype".into() },
         number: "2026.11.15".parse().unwrap(),
         tags: Tags::new(),
     }
@@ -48,7 +48,7 @@ async fn no_put_of_an_existing_scale_set_is_ever_on_the_wire() {
     let azure = azure(&script);
     let (pool, seen) = ("pool".parse().unwrap(), Revision::new("\"1\""));
     // Every verb that writes to a scale set.
-    let change = RecipeChange { image: None, custom_data: Some(SecretText::new("x")) };
+    let change = RecipeChange { image: None, custom_data: Some(Secret::new("x")) };
     azure.set_recipe(&pool, &change, &seen).await.unwrap();
     let read = azure.describe_pool(&pool).await.unwrap();
     azure.tag_pool(&read, &Tags::from([("kiln-run".to_owned(), "r1".to_owned())])).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_pool_that_only_bears_a_canaries_name_is_not_deleted() {
     let script =
         Script::new([on("GET", "/virtualMachineScaleSets/kiln-canary-r1")
             .answers(200, &scale_set(&json!({"owner": "somebody"})))]);
-    let error = azure(&script).delete_canary(&CanaryName::of_run("r1").unwrap()).await.unwrap_err();
+    let error = azure(&script).delete_canary(&CanaryName::from_run("r1").unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
     script.done();
 }
@@ -95,7 +95,7 @@ async fn a_canary_is_deleted_and_one_that_is_gone_is_deleted_already() {
         on("GET", "/virtualMachineScaleSets/kiln-canary-r1").fails(404, "ResourceNotFound", "none"),
     ]);
     let azure = azure(&script);
-    let name = CanaryName::of_run("r1").unwrap();
+    let name = CanaryName::from_run("r1").unwrap();
     azure.delete_canary(&name).await.unwrap();
     let handle = azure.delete_canary(&name).await.unwrap();
     azure.settle(&handle).await.unwrap();
@@ -119,7 +119,7 @@ async fn no_token_goes_to_another_host_whatever_an_answer_or_a_stored_handle_say
 #[tokio::test(start_paused = true)]
 async fn a_secret_in_a_request_is_in_no_error() {
     let script = Script::new([on("PATCH", "/pool").fails(400, "InvalidParameter", "customData is too long")]);
-    let change = RecipeChange { image: None, custom_data: Some(SecretText::new("hunter2")) };
+    let change = RecipeChange { image: None, custom_data: Some(Secret::new("hunter2")) };
     let error =
         azure(&script).set_recipe(&"pool".parse().unwrap(), &change, &Revision::new("\"1\"")).await.unwrap_err();
     let shown = format!("{error} {error:?} {change:?}");

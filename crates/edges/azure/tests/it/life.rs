@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use kiln_prototype::{names, node_name};
 use kiln_sim_azure::{Speed, WorldSpec};
 use kiln_types::{
     Canary, CanaryName, Factory, FactoryError, ImageSource, Instance, OperationHandle, OperationState, PowerDown,
-    PowerState, Protection, Provisioning, RecipeChange, SecretText, Storage, Tags, VersionState,
+    PowerState, Protection, Provisioning, RecipeChange, Secret, Storage, Tags, VersionState, node_name_of, tags,
 };
 use tokio::time::Instant;
 
@@ -27,7 +26,7 @@ async fn a_pool_is_read_with_its_recipe_and_its_nodes() {
     let instances = stage.azure.instances(&pool.name).await.unwrap();
     assert_eq!(instances.len(), 10);
     for instance in &instances {
-        assert_eq!(node_name::node_of(&pool.name, &instance.id).unwrap(), instance.node_name);
+        assert_eq!(node_name_of(&pool.name, &instance.id).unwrap(), instance.node_name);
         assert!(instance.latest_model && instance.revision.is_some() && instance.os_disk.is_some(), "{instance:?}");
     }
 }
@@ -47,7 +46,7 @@ async fn the_donor_is_held_copied_and_released() {
     assert_eq!(stage.donor().await.power, PowerState::Stopped);
     let snapshot = stage.snapshot().await;
     assert_eq!(snapshot.provisioning, Provisioning::Succeeded);
-    assert_eq!(snapshot.tags[names::BUILT_FROM_TAG], before.node_name);
+    assert_eq!(snapshot.tags[tags::BUILT_FROM_TAG], before.node_name);
     stage.settle(azure.start(&pool, &held.id).await.unwrap()).await;
 
     let running = stage.donor().await;
@@ -114,9 +113,9 @@ async fn a_version_is_published_excluded_tried_included_used_and_pruned() {
 
     // Tried: one instance of exactly this version, and no more.
     let canary = Canary {
-        name: CanaryName::of_run("r42").unwrap(),
+        name: CanaryName::from_run("r42").unwrap(),
         pool: pool.clone(),
-        line: line.clone(),
+        definition: line.clone(),
         number: day(),
         tags: Tags::from([("kiln-run".to_owned(), "r42".to_owned())]),
     };
@@ -137,7 +136,7 @@ async fn a_version_is_published_excluded_tried_included_used_and_pruned() {
     let read = stage.pool().await;
     let change = RecipeChange {
         image: Some(ImageSource::Definition(line.clone())),
-        custom_data: Some(SecretText::new("#cloud-config\n")),
+        custom_data: Some(Secret::new("#cloud-config\n")),
     };
     stage.settle(azure.set_recipe(&pool, &change, read.revision.as_ref().unwrap()).await.unwrap()).await;
     let changed = stage.pool().await;

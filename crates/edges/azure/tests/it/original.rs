@@ -1,7 +1,7 @@
 //! The way back to the recipe that a pool had before the first run.
 
 use kiln_types::{
-    DefinitionName, Factory, FactoryError, ImageSource, Instance, Recipe, RecipeChange, SavedExtension, SecretText,
+    DefinitionName, Factory, FactoryError, ImageSource, Instance, Recipe, RecipeChange, SavedExtension, Secret,
     Storage,
 };
 
@@ -21,7 +21,7 @@ async fn stripped(stage: &Stage) -> (Recipe, DefinitionName) {
     stage.settle(azure.set_excluded(&line, &day(), false).await.unwrap()).await;
     let change = RecipeChange {
         image: Some(ImageSource::Definition(line.clone())),
-        custom_data: Some(SecretText::new("#cloud-config\n")),
+        custom_data: Some(Secret::new("#cloud-config\n")),
     };
     stage.settle(azure.set_recipe(&pool, &change, before.revision.as_ref().unwrap()).await.unwrap()).await;
     stage.settle(azure.remove_extension(&pool, "vmssCSE").await.unwrap()).await;
@@ -30,7 +30,7 @@ async fn stripped(stage: &Stage) -> (Recipe, DefinitionName) {
 
 fn saved(recipe: &Recipe) -> SavedExtension {
     let extension = recipe.extensions.iter().find(|e| e.is_custom_script()).unwrap().clone();
-    SavedExtension { extension, protected_settings: Some(SecretText::new(PROTECTED)) }
+    SavedExtension { extension, protected_settings: Some(Secret::new(PROTECTED)) }
 }
 
 async fn grown(stage: &Stage) -> Instance {
@@ -51,7 +51,7 @@ async fn a_pool_gets_its_marketplace_image_custom_data_and_script_back_by_patche
     let saved = saved(&original);
     stage.settle(azure.put_extension(&pool, &saved).await.unwrap()).await;
     let read = stage.pool().await;
-    let back = RecipeChange { image: Some(original.image.clone()), custom_data: Some(SecretText::new(CUSTOM_DATA)) };
+    let back = RecipeChange { image: Some(original.image.clone()), custom_data: Some(Secret::new(CUSTOM_DATA)) };
     stage.settle(azure.set_recipe(&pool, &back, read.revision.as_ref().unwrap()).await.unwrap()).await;
 
     let mut restored = stage.pool().await.recipe;
@@ -95,7 +95,7 @@ async fn a_saved_script_prints_no_secret_not_even_when_it_is_refused() {
     let stage = Stage::new("");
     let (_, pool) = (&stage.azure, stage.world.pool());
     let mut saved = saved(&stage.pool().await.recipe);
-    saved.protected_settings = Some(SecretText::new("no json: hunter2"));
+    saved.protected_settings = Some(Secret::new("no json: hunter2"));
     let error = stage.azure.put_extension(&pool, &saved).await.unwrap_err();
     for text in [error.to_string(), format!("{error:?}"), format!("{saved:?}")] {
         assert!(!text.contains("hunter2"), "{text}");

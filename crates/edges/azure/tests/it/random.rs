@@ -6,7 +6,7 @@ use kiln_azure::{Azure, Error};
 use kiln_sim_azure::{Speed, WorldSpec};
 use kiln_types::{
     Factory, InstanceId, OperationHandle, Pool, PowerDown, PowerState, Protection, Provisioning, RecipeChange,
-    SecretText, SnapshotName, SnapshotRequest, Tags,
+    Secret, SnapshotName, SnapshotRequest, Tags,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -156,7 +156,7 @@ impl Run {
                 let before = self.pool().await?;
                 let change = RecipeChange {
                     image: None,
-                    custom_data: Some(SecretText::new(format!("#cloud-config\n# {text}\n"))),
+                    custom_data: Some(Secret::new(format!("#cloud-config\n# {text}\n"))),
                 };
                 let handle = self.azure.set_recipe(&pool, &change, before.revision.as_ref().unwrap()).await?;
                 self.pool_write(&before, handle).await?;

@@ -80,7 +80,7 @@ impl Stage {
     pub(crate) fn publication(&self, source: &str, storage: Storage) -> Publication {
         let location = self.world.sim.spec().location.clone();
         Publication {
-            line: self.line(),
+            definition: self.line(),
             number: day(),
             location: location.clone(),
             source: source.to_owned(),

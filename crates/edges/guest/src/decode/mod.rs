@@ -8,7 +8,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use kiln_node_config::media::NODE_CONFIG;
-use kiln_node_plan::SecretBytes;
+use kiln_types::SecretBytes;
 
 /// Azure takes 64 KiB before base64, which are 88 KiB after; a little air for line breaks.
 const ENCODED: usize = 96 << 10;

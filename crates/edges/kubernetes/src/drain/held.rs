@@ -5,7 +5,7 @@ use super::failure::DrainError;
 use super::progress::Progress;
 use crate::Cluster;
 use crate::name::{NodeName, Owner};
-use crate::node::HoldWhat;
+use crate::node::{HoldWhat, NodeHold};
 
 impl Cluster {
     /// Cordons a node for an owner and drains it. When it succeeds the node stays held, for what it was drained for. When it fails or
@@ -20,7 +20,7 @@ impl Cluster {
         cancel: impl Future<Output = ()>,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<Drained, DrainError> {
-        let before = self.node(node).await?.hold()?;
+        let before = NodeHold::read(&self.node(node).await?)?;
         let held_before = before.is_some_and(|hold| hold.owner == *owner && hold.was_cordoned.is_some());
         // Not called off half-way: a write that is on its way could land after the release.
         self.hold(node, owner, HoldWhat::CORDON).await?;

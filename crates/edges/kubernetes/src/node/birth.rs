@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use kiln_types::Node;
 use tokio::time::{Instant, sleep_until};
 
 use super::hold::HoldWhat;
-use super::seen::NodeSeen;
 use crate::call::{Outage, once};
 use crate::name::{NodeName, Owner};
 use crate::{Cluster, Error};
@@ -17,7 +17,7 @@ const POLL: Duration = Duration::from_secs(1);
 impl Cluster {
     /// Waits until a node registers and cordons it at once, before it is ready: nothing was scheduled onto it by then. One that is there
     /// already is cordoned too.
-    pub async fn cordon_at_birth(&self, name: &NodeName, owner: &Owner, within: Duration) -> Result<NodeSeen, Error> {
+    pub async fn cordon_at_birth(&self, name: &NodeName, owner: &Owner, within: Duration) -> Result<Node, Error> {
         let deadline = Instant::now() + within;
         let (api, what) = (self.nodes(), format!("wait for node `{name}` to register"));
         let mut outage = Outage::default();

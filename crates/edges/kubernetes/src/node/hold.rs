@@ -1,9 +1,10 @@
 //! What it takes to hold a node and to give it back as it was: values only.
 
+use kiln_types::Node;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::seen::NodeSeen;
+use crate::Error;
 use crate::name::Owner;
 
 /// Who holds a node and what it was before, as JSON.
@@ -33,7 +34,7 @@ impl HoldWhat {
 /// Who holds a node and what it was before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Hold {
+pub struct NodeHold {
     /// The run that holds it.
     pub owner: Owner,
     /// Whether it was cordoned before; none when the cordon is not held.
@@ -42,6 +43,19 @@ pub struct Hold {
     /// What the autoscaler's annotation was before; none when it is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaler_was: Option<Earlier>,
+}
+
+impl NodeHold {
+    /// The hold that a node's annotation records.
+    pub fn read(node: &Node) -> Result<Option<Self>, Error> {
+        let Some(text) = node.annotations.get(HOLD_ANNOTATION) else { return Ok(None) };
+        serde_json::from_str(text).map(Some).map_err(|source| Error::BadAnnotation {
+            node: node.name.clone(),
+            annotation: HOLD_ANNOTATION,
+            text: text.clone(),
+            source,
+        })
+    }
 }
 
 /// What an annotation was before.
@@ -67,11 +81,11 @@ pub(crate) enum Act {
 
 /// Holds more of a node. What is held already keeps its earlier state: a run that starts again does not take its own cordon for somebody
 /// else's.
-pub(crate) fn take(node: &NodeSeen, current: Option<Hold>, owner: &Owner, what: HoldWhat) -> Act {
+pub(crate) fn take(node: &Node, current: Option<NodeHold>, owner: &Owner, what: HoldWhat) -> Act {
     let mut hold = match current {
         Some(hold) if hold.owner != *owner => return Act::HeldBy(hold.owner),
         Some(hold) => hold,
-        None => Hold { owner: owner.clone(), was_cordoned: None, autoscaler_was: None },
+        None => NodeHold { owner: owner.clone(), was_cordoned: None, autoscaler_was: None },
     };
     let mut annotations = Map::new();
     let mut spec = Map::new();
@@ -92,7 +106,7 @@ pub(crate) fn take(node: &NodeSeen, current: Option<Hold>, owner: &Owner, what: 
 }
 
 /// Gives back what is held of a node, each to what it was. What somebody else changed meanwhile stays theirs.
-pub(crate) fn give_back(node: &NodeSeen, current: Option<Hold>, owner: &Owner, what: HoldWhat) -> Act {
+pub(crate) fn give_back(node: &Node, current: Option<NodeHold>, owner: &Owner, what: HoldWhat) -> Act {
     let Some(mut hold) = current else { return Act::Nothing };
     if hold.owner != *owner {
         return Act::HeldBy(hold.owner);
@@ -117,7 +131,7 @@ pub(crate) fn give_back(node: &NodeSeen, current: Option<Hold>, owner: &Owner, w
 }
 
 /// One patch for everything, with the revision that was read: the server refuses it when the node is another one by now.
-fn patch(node: &NodeSeen, mut annotations: Map<String, Value>, spec: Map<String, Value>, hold: Option<&Hold>) -> Act {
+fn patch(node: &Node, mut annotations: Map<String, Value>, spec: Map<String, Value>, hold: Option<&NodeHold>) -> Act {
     let text = hold.map(|hold| serde_json::to_string(hold).expect("names and flags are JSON"));
     if node.annotations.get(HOLD_ANNOTATION) != text.as_ref() {
         annotations.insert(HOLD_ANNOTATION.to_owned(), json!(text));
@@ -134,30 +148,17 @@ fn patch(node: &NodeSeen, mut annotations: Map<String, Value>, spec: Map<String,
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
-    use crate::node::{Readiness, System};
 
-    fn node(cordoned: bool, annotation: Option<&str>) -> NodeSeen {
+    fn node(cordoned: bool, annotation: Option<&str>) -> Node {
         let annotations = annotation.map(|value| (AUTOSCALER_ANNOTATION.to_owned(), value.to_owned()));
-        NodeSeen {
-            name: "n".parse().unwrap(),
-            uid: "u".to_owned(),
-            provider_id: None,
-            labels: BTreeMap::new(),
+        Node {
             annotations: annotations.into_iter().collect(),
             cordoned,
-            taints: Vec::new(),
-            created: None,
-            readiness: Readiness::Ready,
-            ready_since: None,
-            heartbeat: None,
-            system: System::default(),
-            boot_id: None,
             revision: "7".to_owned(),
+            ..Node::new("n".parse().unwrap())
         }
     }
 
@@ -166,7 +167,7 @@ mod tests {
     }
 
     /// What the server makes of a patch.
-    fn apply(mut node: NodeSeen, act: &Act) -> NodeSeen {
+    fn apply(mut node: Node, act: &Act) -> Node {
         let Act::Patch(patch) = act else { return node };
         assert_eq!(patch["metadata"]["resourceVersion"], node.revision.as_str());
         for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
@@ -181,13 +182,13 @@ mod tests {
         node
     }
 
-    fn held(node: NodeSeen, by: &str, what: HoldWhat) -> NodeSeen {
-        let act = take(&node, node.hold().unwrap(), &owner(by), what);
+    fn held(node: Node, by: &str, what: HoldWhat) -> Node {
+        let act = take(&node, NodeHold::read(&node).unwrap(), &owner(by), what);
         apply(node, &act)
     }
 
-    fn released(node: NodeSeen, by: &str, what: HoldWhat) -> NodeSeen {
-        let act = give_back(&node, node.hold().unwrap(), &owner(by), what);
+    fn released(node: Node, by: &str, what: HoldWhat) -> Node {
+        let act = give_back(&node, NodeHold::read(&node).unwrap(), &owner(by), what);
         apply(node, &act)
     }
 
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn another_run_neither_takes_nor_releases_a_held_node() {
         let node = held(node(false, None), "run-1", HoldWhat::CORDON);
-        let hold = node.hold().unwrap();
+        let hold = NodeHold::read(&node).unwrap();
         assert_eq!(take(&node, hold.clone(), &owner("run-2"), HoldWhat::ALL), Act::HeldBy(owner("run-1")));
         assert_eq!(give_back(&node, hold, &owner("run-2"), HoldWhat::ALL), Act::HeldBy(owner("run-1")));
     }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use kiln_types::Node;
 use kube::api::{Patch, PatchParams};
 use tokio::time::{Instant, sleep};
 
-use super::hold::{Act, Hold, HoldWhat, give_back, take};
-use super::seen::NodeSeen;
+use super::convert::node_from;
+use super::hold::{Act, HoldWhat, NodeHold, give_back, take};
 use crate::call::PATIENCE;
 use crate::name::{NodeName, Owner};
 use crate::{Cluster, Error};
@@ -18,7 +19,7 @@ const LONGEST_AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
 impl Cluster {
     /// Holds a node for an owner, and returns it as it is then. Holding what the owner holds already changes nothing.
-    pub async fn hold(&self, node: &NodeName, owner: &Owner, what: HoldWhat) -> Result<NodeSeen, Error> {
+    pub async fn hold(&self, node: &NodeName, owner: &Owner, what: HoldWhat) -> Result<Node, Error> {
         self.settle(&format!("hold node `{node}`"), node, |seen, hold| take(seen, hold, owner, what)).await
     }
 
@@ -36,22 +37,22 @@ impl Cluster {
         &self,
         what: &str,
         name: &NodeName,
-        decide: impl Fn(&NodeSeen, Option<Hold>) -> Act,
-    ) -> Result<NodeSeen, Error> {
+        decide: impl Fn(&Node, Option<NodeHold>) -> Act,
+    ) -> Result<Node, Error> {
         let api = self.nodes();
         let deadline = Instant::now() + PATIENCE;
         let mut attempts = 0;
         while Instant::now() < deadline {
             attempts += 1;
-            let seen = NodeSeen::of(self.persist(what, deadline, || api.get(name.as_str())).await?)?;
-            let patch = match decide(&seen, seen.hold()?) {
+            let seen = node_from(self.persist(what, deadline, || api.get(name.as_str())).await?)?;
+            let patch = match decide(&seen, NodeHold::read(&seen)?) {
                 Act::Nothing => return Ok(seen),
                 Act::HeldBy(by) => return Err(Error::HeldByAnother { node: name.clone(), by }),
                 Act::Patch(patch) => Patch::Merge(patch),
             };
             let params = PatchParams::default();
             match self.persist(what, deadline, || api.patch(name.as_str(), &params, &patch)).await {
-                Ok(node) => return NodeSeen::of(node),
+                Ok(node) => return node_from(node),
                 Err(error) if error.conflict() => {
                     let wait = (AFTER_CONFLICT * attempts).min(LONGEST_AFTER_CONFLICT);
                     sleep(self.options.spread.over(wait)).await;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kiln_types::{InstanceId, PoolName};
+use kiln_types::{InstanceId, Node, PoolName};
 
 /// A text that is no provider id of an instance of a scale set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +71,11 @@ impl PartialEq for ProviderId {
 impl Eq for ProviderId {}
 
 impl ProviderId {
+    /// The instance that a node runs on, if it is one of a scale set.
+    pub fn of(node: &Node) -> Option<Self> {
+        node.provider_id.as_deref()?.parse().ok()
+    }
+
     /// Whether the machine is of this pool.
     pub fn is_of(&self, pool: &PoolName) -> bool {
         self.pool.as_str().eq_ignore_ascii_case(pool.as_str())

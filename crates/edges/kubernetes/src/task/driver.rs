@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures_util::AsyncReadExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
-use kiln_node_plan::{CustomData, Findings, Inspection, SecretBytes};
+use kiln_node_plan::Findings;
+use kiln_types::{CustomData, Inspection, Node, SecretBytes};
 use kiln_tls::Reader;
 use kube::api::{DeleteParams, LogParams, PostParams, Preconditions};
 use kube::{Api, Resource};
@@ -19,7 +20,6 @@ use super::pod::{Order, RESULT_KEY, SECRET_RESULT_KEY, SIMULATED_ANNOTATION, Tas
 use crate::call::PATIENCE;
 use crate::event::{EventKind, NodeEvent};
 use crate::name::{Namespace, Owner};
-use crate::node::NodeSeen;
 use crate::{Cluster, Error};
 
 const POLL: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ pub(super) struct Errand<'a> {
     pub(super) image: &'a TaskImage,
     pub(super) within: Duration,
     pub(super) task: Task,
-    pub(super) node: &'a NodeSeen,
+    pub(super) node: &'a Node,
     pub(super) run: &'a Owner,
 }
 

@@ -3,22 +3,21 @@
 use std::future::Future;
 use std::time::Duration;
 
-use kiln_node_plan::Inspection;
+use kiln_types::{Inspection, Node};
 
 use super::driver::Errand;
 use super::pod::{Task, TaskImage, WITHIN};
 use crate::name::{Namespace, Owner};
-use crate::node::NodeSeen;
 use crate::{Cluster, Error};
 
 /// Looks into nodes, and prepares them to be copied.
 pub trait Inspector: Send + Sync {
     /// Reads what is inside a node. It changes nothing there.
-    fn inspect(&self, node: &NodeSeen, run: &Owner) -> impl Future<Output = Result<Inspection, Error>> + Send;
+    fn inspect(&self, node: &Node, run: &Owner) -> impl Future<Output = Result<Inspection, Error>> + Send;
 
     /// Installs the unit by which a copy of the node's disk gets an identity of its own, and records the node's machine. It wipes nothing,
     /// and a node that has it keeps it.
-    fn install_first_boot(&self, node: &NodeSeen, run: &Owner) -> impl Future<Output = Result<(), Error>> + Send;
+    fn install_first_boot(&self, node: &Node, run: &Owner) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
 /// Does it by pods that are announced, bound to the node and removed afterwards.
@@ -50,7 +49,7 @@ impl PodInspector {
         Self { within, ..self }
     }
 
-    fn run<'a>(&'a self, task: Task, node: &'a NodeSeen, run: &'a Owner) -> Errand<'a> {
+    fn run<'a>(&'a self, task: Task, node: &'a Node, run: &'a Owner) -> Errand<'a> {
         Errand {
             cluster: &self.cluster,
             namespace: &self.namespace,
@@ -64,12 +63,12 @@ impl PodInspector {
 }
 
 impl Inspector for PodInspector {
-    async fn inspect(&self, node: &NodeSeen, run: &Owner) -> Result<Inspection, Error> {
+    async fn inspect(&self, node: &Node, run: &Owner) -> Result<Inspection, Error> {
         let found = self.run(Task::Inspect, node, run).carry_out().await?;
         Ok(found.inspection.expect("an inspection that ended well has findings"))
     }
 
-    async fn install_first_boot(&self, node: &NodeSeen, run: &Owner) -> Result<(), Error> {
+    async fn install_first_boot(&self, node: &Node, run: &Owner) -> Result<(), Error> {
         self.run(Task::InstallFirstBoot, node, run).carry_out().await.map(drop)
     }
 }

@@ -24,7 +24,7 @@ fn findings(kernel: &str) -> Value {
     json!({
         "hostName": "node-1", "vmId": "v", "osRelease": "Ubuntu", "kernel": kernel, "kubeletVersion": "v1.33.0",
         "runtimeVersion": "containerd://2", "packages": {"bash": "5"}, "disk": {"sizeBytes": 10, "usedBytes": 3}, "fstab": [],
-        "joinCredential": serde_json::to_value(kiln_node_plan::JoinCredential::StaticClientCertificate { path: "/c".to_owned() }).unwrap(),
+        "joinCredential": serde_json::to_value(kiln_types::JoinCredential::StaticClientCertificate { path: "/c".to_owned() }).unwrap(),
         // sha256 of `abc`.
         "customData": {"present": true, "size": 3, "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
     })

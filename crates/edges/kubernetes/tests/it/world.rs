@@ -13,7 +13,7 @@ use kiln_kubernetes::{
 use kiln_sim_azure::{Options, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::Kubelets;
-use kiln_types::{Extension, ImageSource, SavedExtension, SecretText};
+use kiln_types::{Extension, ImageSource, SavedExtension, Secret};
 use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -133,9 +133,9 @@ async fn recipes_and_facts_are_kept_by_the_embedded_server_as_by_a_real_one() {
         image: ImageSource::Other("/subscriptions/s/x".to_owned()),
         extensions: vec![SavedExtension {
             extension: Extension { name: "cse".to_owned(), ..Extension::default() },
-            protected_settings: Some(SecretText::new("{}")),
+            protected_settings: Some(Secret::new("{}")),
         }],
-        custom_data: Some(SecretText::new("#cloud-config\n")),
+        custom_data: Some(Secret::new("#cloud-config\n")),
         saved_by: run(),
     };
     let originals = OriginalStore::new(&world.cluster, &world.namespace, &pool);

@@ -7,7 +7,7 @@ use control_plane::unique;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
 use kiln_kubernetes::{FactsStore, Inspector, Kept, Manager, OriginalRecipe, OriginalStore, PodInspector, RivalKind};
-use kiln_types::{Extension, ImageSource, SavedExtension, SecretText};
+use kiln_types::{Extension, ImageSource, SavedExtension, Secret};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -57,12 +57,12 @@ async fn a_real_server_lets_nobody_change_the_original_recipe() {
     let store = OriginalStore::new(&real.cluster, &namespace.parse().unwrap(), &"Pool_1".parse().unwrap());
     let extension = SavedExtension {
         extension: Extension { name: "cse".to_owned(), ..Extension::default() },
-        protected_settings: Some(SecretText::new(r#"{"a":"b"}"#)),
+        protected_settings: Some(Secret::new(r#"{"a":"b"}"#)),
     };
     let recipe = OriginalRecipe {
         image: ImageSource::Other("/subscriptions/s/x".to_owned()),
         extensions: vec![extension],
-        custom_data: Some(SecretText::new("#cloud-config\n".repeat(4000))),
+        custom_data: Some(Secret::new("#cloud-config\n".repeat(4000))),
         saved_by: "run-1".parse().unwrap(),
     };
     assert_eq!(store.save(&recipe).await.unwrap(), Kept::Saved);

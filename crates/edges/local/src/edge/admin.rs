@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kiln_prototype::node_name::node_of;
-use kiln_types::{ImageSource, InstanceId, PoolName, PowerDown, SecretText, Tags};
+use kiln_types::node_name_of;
+use kiln_types::{ImageSource, InstanceId, PoolName, PowerDown, Secret, Tags};
 use serde::Serialize;
 
 use super::tend::Each;
@@ -27,7 +27,7 @@ pub struct PoolSpec {
     /// How large they are.
     pub size: Size,
     /// What they read at first boot.
-    pub custom_data: Option<SecretText>,
+    pub custom_data: Option<Secret>,
     pub tags: Tags,
 }
 
@@ -174,7 +174,7 @@ impl<P: Power> Local<P> {
 
 /// A node's name is a host name: at most 63 characters, none of them a capital or a `_`.
 fn must_name_nodes(pool: &PoolName) -> Result<(), Error> {
-    let node = node_of(pool, &instance_id(0))?;
+    let node = node_name_of(pool, &instance_id(0))?;
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if node.len() <= 63 && node.chars().all(plain) {
         return Ok(());

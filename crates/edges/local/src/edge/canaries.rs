@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kiln_types::{CANARY_TAG, Canary, CanaryName, ImageSource, NO_OP_CUSTOM_DATA, SecretText};
+use kiln_types::{CANARY_TAG, Canary, CanaryName, ImageSource, NO_OP_CUSTOM_DATA, Secret};
 
 use super::{Local, Shelf};
 use crate::error::Error;
@@ -14,7 +14,7 @@ impl<P: Power> Local<P> {
         let wanted = canary.clone();
         self.held(move |_, held| {
             let name = wanted.name.pool();
-            let image = ImageSource::ExactVersion(wanted.line.clone(), wanted.number.clone());
+            let image = ImageSource::ExactVersion(wanted.definition.clone(), wanted.number.clone());
             if let Some(found) = held.find::<PoolRecord>(name.as_str())? {
                 let tried = found.tags.get(CANARY_TAG).is_some_and(|of| of == wanted.pool.as_str());
                 if tried && found.image == image && !found.deleting {
@@ -36,7 +36,7 @@ impl<P: Power> Local<P> {
                 model: 1,
                 image,
                 // As the pool's recipe will be: what the image itself must bring is what is tried.
-                custom_data: Some(Kept(SecretText::new(NO_OP_CUSTOM_DATA))),
+                custom_data: Some(Kept(Secret::new(NO_OP_CUSTOM_DATA))),
                 tags,
                 deleting: false,
             })

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_engine::{
-    BackRequest, Ending, News, RefreshRequest, Report, Silent, Watcher, refresh, resume, rollback, update,
+    RollbackRequest, RunEnd, RunEvent, RefreshRequest, Report, DiscardEvents, EventSink, refresh, resume, rollback, update,
 };
 use kiln_local::ids;
-use kiln_prototype::back::To;
+use kiln_prototype::rollback::To;
 use kiln_prototype::names;
 use kiln_types::{Factory, ImageSource, PowerState, Protection, Provisioning};
 use tokio::sync::Notify;
@@ -54,8 +54,8 @@ struct DieAfter {
     died: Notify,
 }
 
-impl Watcher for DieAfter {
-    fn told(&self, news: News) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+impl EventSink for DieAfter {
+    fn record(&self, event: RunEvent) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
                 *self.last.lock().unwrap() = format!("{:?}", news.what);
@@ -81,8 +81,8 @@ async fn die_after(world: &World, news: usize) -> (Arc<DieAfter>, Option<Report>
 async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     let world = World::start().await;
     assert_eq!(world.cluster().nodes_of(&pool()).await.unwrap().len(), 2, "a pool finds its nodes");
-    let report = Box::pin(update(&world.process(Arc::new(Silent)), &request(1))).await.unwrap();
-    assert_eq!(report.ending, Ending::Completed { version: "2026.11.15".parse().unwrap() }, "{:?}", report.notes);
+    let report = Box::pin(update(&world.process(Arc::new(DiscardEvents)), &request(1))).await.unwrap();
+    assert_eq!(report.ending, RunEnd::Completed { version: "2026.11.15".parse().unwrap() }, "{:?}", report.notes);
     let first = left(&world).await;
     assert_eq!(first.image, ImageSource::Definition(names::line(ids::GROUP, &pool()).unwrap()));
     assert_eq!(first.versions, [("2026.11.15".to_owned(), false)]);
@@ -101,8 +101,8 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     world.days_later(1).await;
     let mut second = request(2);
     second.wish.policy.new_nodes = 1;
-    let report = Box::pin(update(&world.process(Arc::new(Silent)), &second)).await.unwrap();
-    assert_eq!(report.ending, Ending::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
+    let report = Box::pin(update(&world.process(Arc::new(DiscardEvents)), &second)).await.unwrap();
+    assert_eq!(report.ending, RunEnd::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
     world.until_ready().await;
     assert_eq!(left(&world).await.capacity, 4);
     let clone = world.local().describe_instance(&pool(), &"3".parse().unwrap()).await.unwrap();
@@ -118,10 +118,10 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 #[tokio::test(start_paused = true)]
 async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from() {
     let world = World::start().await;
-    let context = world.process(Arc::new(Silent));
+    let context = world.process(Arc::new(DiscardEvents));
     let original = left(&world).await.image;
     let report = Box::pin(update(&context, &request(1))).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
     let refreshed = Box::pin(refresh(&context, &RefreshRequest { grace_seconds: 30, ..Default::default() })).await;
     let refreshed = refreshed.unwrap();
     assert!(refreshed.done && refreshed.left.is_empty(), "{refreshed:?}");
@@ -135,7 +135,7 @@ async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from(
     }
     assert_eq!(world.layers(), 3, "the disks of those who went are gone");
 
-    let back = BackRequest { to: To::Original, ..BackRequest::default() };
+    let back = RollbackRequest { to: To::Original, ..RollbackRequest::default() };
     assert!(Box::pin(rollback(&context, &back)).await.unwrap().done);
     assert_eq!(left(&world).await.image, original);
     let read = local.describe_pool(&pool()).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_run_that_dies_is_finished_by_another_process() {
     let world = World::start().await;
     let (watcher, report) = die_after(&world, usize::MAX).await;
     let report = report.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
     let points = usize::MAX - watcher.left.load(Ordering::Relaxed);
     let whole = left(&world).await;
     let mut resumed = 0;
@@ -161,8 +161,8 @@ async fn a_run_that_dies_is_finished_by_another_process() {
         assert!(report.is_none(), "point {point} of {points} was not reached");
         let place = watcher.last.lock().unwrap().clone();
         // Before the first record there is nothing to resume, and after the last neither.
-        let Ok(report) = Box::pin(resume(&world.process(Arc::new(Silent)), &pool())).await else { continue };
-        assert!(matches!(report.ending, Ending::Completed { .. }), "{place}: {}", report.ending);
+        let Ok(report) = Box::pin(resume(&world.process(Arc::new(DiscardEvents)), &pool())).await else { continue };
+        assert!(matches!(report.ending, RunEnd::Completed { .. }), "{place}: {}", report.ending);
         assert_eq!(left(&world).await, whole, "{place}");
         resumed += 1;
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
-use kiln_engine::{Context, Request, Stop, Watcher, Wish};
+use kiln_engine::{Context, Request, Stop, EventSink, Wish};
 use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, Readiness, Spread, WallClock};
 use kiln_local::{
     Body, DiskPath, Kind, Local, LocalOptions, MachineKey, PoolSpec, Power, PowerError, QemuImg, Store, ids,
@@ -18,7 +18,7 @@ use kiln_local::{
 use kiln_sim_azure::{MachineView, Options, PowerView, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{Disks, Kubelets, furnish};
-use kiln_types::{PoolName, PowerDown, SecretText, Tags};
+use kiln_types::{PoolName, PowerDown, Secret, Tags};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::task::JoinHandle;
@@ -130,7 +130,7 @@ impl World {
             image: ids::of_image("debian"),
             capacity: 2,
             size: "1x512".parse().unwrap(),
-            custom_data: Some(SecretText::new("#cloud-config\nhostname: x\n")),
+            custom_data: Some(Secret::new("#cloud-config\nhostname: x\n")),
             tags: Tags::new(),
         };
         local.create_pool(&spec).await.unwrap();
@@ -163,7 +163,7 @@ impl World {
         Cluster::new(Client::new(self.server.service(), "default"), options)
     }
 
-    pub(crate) fn process(&self, watcher: Arc<dyn Watcher>) -> Context<Local<Plugs>> {
+    pub(crate) fn process(&self, watcher: Arc<dyn EventSink>) -> Context<Local<Plugs>> {
         let cluster = self.cluster();
         let namespace = NAMESPACE.parse().unwrap();
         let runs = self.runs.clone();

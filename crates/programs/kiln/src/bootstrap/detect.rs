@@ -11,7 +11,7 @@ use kiln_bootstrap::sources as layers_of;
 use kiln_bootstrap::{Layer, Resolved, resolve};
 use kiln_engine::detect::{self, AzureJsonFacts, Detected, KarpenterNames, KarpenterObjects, karpenter};
 use kiln_kubernetes::Endpoint;
-use kiln_prototype::ready_time::Span;
+use kiln_prototype::span::Span;
 
 use super::files;
 use super::sources::Sources;
@@ -27,7 +27,7 @@ struct Connection {
 }
 
 /// What was found, and the objects that were named.
-type Seen = (Detected, KarpenterObjects);
+type Sourced = (Detected, KarpenterObjects);
 
 /// Where to look.
 #[derive(Debug, Clone, Args)]
@@ -87,7 +87,7 @@ impl Detect {
     }
 
     /// Looks. A kubeconfig that nobody named is found as kubectl finds it, where the cluster must be asked.
-    pub(super) fn look(&self, said: &Resolved, must: bool, begin: Timestamp) -> Result<Seen, Failure> {
+    pub(super) fn look(&self, said: &Resolved, must: bool, begin: Timestamp) -> Result<Sourced, Failure> {
         let environment: Environment =
             std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -100,7 +100,7 @@ impl Detect {
         found
     }
 
-    async fn ask(&self, said: &Resolved, must: bool, environment: &Environment, now: &Now) -> Result<Seen, Failure> {
+    async fn ask(&self, said: &Resolved, must: bool, environment: &Environment, now: &Now) -> Result<Sourced, Failure> {
         let common = self.common(said)?;
         let azure: Option<Azure> =
             if self.azure { Some(connect::azure(&common, environment, now).await?.0) } else { None };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kiln_engine::{Ending, Report, Request, Wish, update};
+use kiln_engine::{RunEnd, Report, Request, Wish, update};
 use kiln_sim_azure::{ContentsSpec, Defect, MachineView};
 use kiln_types::Factory;
 use tokio::time::sleep;
@@ -37,7 +37,7 @@ pub(super) async fn tell(now: Timestamp, pace: Pace) -> Result<Outcome, Failure>
 
     eprintln!("{} becomes the image (* while it is held):", donor.computer_name);
     let (report, teller) = run(&world, DONOR, pace).await?;
-    let Ending::Completed { version } = &report.ending else {
+    let RunEnd::Completed { version } = &report.ending else {
         return Err(Failure::failed(format_args!("the run did not complete: {}", report.ending)));
     };
     let steps = teller.steps();
@@ -93,10 +93,10 @@ async fn bad_version(world: &World, pace: Pace) -> Result<Caught, Failure> {
         Pace::Instant => Pace::Instant,
     };
     let (report, _) = run(world, BAD_DONOR, faster).await?;
-    let Ending::Condemned { version, reason } = &report.ending else {
+    let RunEnd::Rejected { version, reason } = &report.ending else {
         return Err(Failure::failed(format_args!("the bad version was not caught: {}", report.ending)));
     };
-    let context = world.context(Arc::new(kiln_engine::Silent))?;
+    let context = world.context(Arc::new(kiln_engine::DiscardEvents))?;
     let pool = std::slice::from_ref(&world.pool);
     let status = kiln_engine::status(&context, pool, None).await.map_err(Failure::failed)?;
     let current = status.pools.iter().flat_map(|pool| &pool.status.versions).find(|version| version.current);
@@ -117,7 +117,7 @@ fn since_midnight(now: Timestamp) -> SignedDuration {
 
 /// Adds a node and watches how it comes up.
 async fn grow(world: &World, pace: Pace) -> Result<Boot, Failure> {
-    let context = world.context(Arc::new(kiln_engine::Silent))?;
+    let context = world.context(Arc::new(kiln_engine::DiscardEvents))?;
     let known: Vec<String> = world.machines().into_iter().map(|machine| machine.id).collect();
     let pool = context.factory.describe_pool(&world.pool).await.map_err(Failure::failed)?;
     let teller = Teller::new(pace, world.quiet.clone());

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use indicatif::{ProgressBar, ProgressStyle};
-use kiln_engine::{Happening, News, Watcher};
+use kiln_engine::{RunEventKind, RunEvent, EventSink};
 use kiln_prototype::journal::Event;
-use kiln_prototype::step::{Held, Step};
+use kiln_prototype::step::{Hold, Step};
 use tokio::time::Instant;
 
 use super::outcome::StepTold;
@@ -46,7 +46,7 @@ struct State {
     told: Instant,
     /// The step at hand, and when it began.
     step: Option<(Step, Instant)>,
-    held: Vec<Held>,
+    held: Vec<Hold>,
     steps: Vec<StepTold>,
 }
 
@@ -89,7 +89,7 @@ impl Teller {
         }
     }
 
-    fn take(&self, news: &Happening) {
+    fn take(&self, news: &RunEventKind) {
         let mut state = self.state();
         let rate = match state.step {
             Some((Step::Publish, _)) => HOURS,
@@ -97,17 +97,17 @@ impl Teller {
         };
         self.catch_up(&mut state, rate);
         match news {
-            Happening::Starting { step, held } => state.begin(*step, held),
-            Happening::Waiting { step, percent, why, .. } => {
+            RunEventKind::Starting { step, held } => state.begin(*step, held),
+            RunEventKind::Waiting { step, percent, why, .. } => {
                 self.quiet.store(*step == Step::Publish, Ordering::Relaxed);
                 state.begin_if_new(*step);
                 state.show(*step, why, *percent);
             }
-            Happening::Recorded(Event::Succeeded { step, .. } | Event::Failed { step, .. }) => {
+            RunEventKind::Recorded(Event::Succeeded { step, .. } | Event::Failed { step, .. }) => {
                 self.quiet.store(false, Ordering::Relaxed);
                 state.end(*step);
             }
-            Happening::Note(note) => {
+            RunEventKind::Note(note) => {
                 let line = format!("           note: {note}");
                 state.say(&line);
             }
@@ -117,7 +117,7 @@ impl Teller {
 }
 
 impl State {
-    fn begin(&mut self, step: Step, held: &[Held]) {
+    fn begin(&mut self, step: Step, held: &[Hold]) {
         self.held = held.to_vec();
         self.begin_if_new(step);
         self.show(step, "", None);
@@ -146,7 +146,7 @@ impl State {
         let told = StepTold {
             name: step.to_string(),
             seconds,
-            donor_held: self.held.iter().any(|held| (Held::Node..=Held::Power).contains(held)),
+            donor_held: self.held.iter().any(|held| (Hold::Node..=Hold::Power).contains(held)),
             held: self.held.iter().map(ToString::to_string).collect(),
         };
         if seconds >= WORTH_A_LINE {
@@ -162,8 +162,8 @@ impl State {
     }
 }
 
-impl Watcher for Teller {
-    fn told(&self, news: News) -> BoxFuture<'_, ()> {
+impl EventSink for Teller {
+    fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
         self.take(&news.what);
         Box::pin(std::future::ready(()))
     }
@@ -173,7 +173,7 @@ impl Watcher for Teller {
 fn says(step: Step) -> String {
     let what = match step {
         Step::Gallery => "there is a gallery",
-        Step::Line => "there is an image definition for the pool",
+        Step::Definition => "there is an image definition for the pool",
         Step::Claim => "the scale set bears the run's tag",
         Step::SaveRecipe => "the old recipe is kept, for the way back",
         Step::HoldNode => "the donor is cordoned and kept from the autoscaler",
@@ -188,9 +188,9 @@ fn says(step: Step) -> String {
         Step::ReleaseNode => "it takes pods again",
         Step::Publish => "the image version is made and replicated, and nobody gets it yet",
         Step::DeleteSnapshot => "the copy is gone",
-        Step::Try => "a canary is made of exactly this version",
+        Step::CreateCanary => "a canary is made of exactly this version",
         Step::AwaitCanary => "the canary has been judged",
-        Step::Condemn => "the version is marked as bad",
+        Step::Reject => "the version is marked as bad",
         Step::DeleteCanary => "the canary is gone",
         Step::Include => "the version is what new nodes get",
         Step::Model => "the scale set makes nodes from the image",
@@ -198,7 +198,7 @@ fn says(step: Step) -> String {
         Step::StripScripts => "new nodes run no bootstrap script",
         Step::Prune => "old versions are gone",
         Step::AddNodes => "new nodes are asked for",
-        Step::Disclaim => "the tag is gone",
+        Step::ReleaseClaim => "the tag is gone",
         Step::Preflight | Step::ClearFailed | Step::Survey => return step.to_string(),
     };
     what.to_owned()

@@ -10,12 +10,12 @@ use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
-use kiln_engine::{Context, Stop, Watcher};
+use kiln_engine::{Context, Stop, EventSink};
 use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, PodInspector, Readiness, Spread, WallClock};
 use kiln_sim_azure::{MachineView, Options, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{Kubelets, furnish};
-use kiln_types::{PoolName, SecretText};
+use kiln_types::{PoolName, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep};
@@ -88,7 +88,7 @@ impl World {
     }
 
     /// What an operation works with.
-    pub(super) fn context(&self, watcher: Arc<dyn Watcher>) -> Result<Context<Azure>, Failure> {
+    pub(super) fn context(&self, watcher: Arc<dyn EventSink>) -> Result<Context<Azure>, Failure> {
         let namespace = NAMESPACE.parse().map_err(Failure::failed)?;
         let runs = self.runs.clone();
         Ok(Context {
@@ -117,7 +117,7 @@ impl World {
     /// The node of an instance, by its number.
     pub(super) fn node(&self, number: u32) -> Result<NodeName, Failure> {
         let id = number.to_string().parse().map_err(Failure::failed)?;
-        let name = kiln_prototype::node_name::node_of(&self.pool, &id).map_err(Failure::failed)?;
+        let name = kiln_types::node_name_of(&self.pool, &id).map_err(Failure::failed)?;
         name.parse().map_err(Failure::failed)
     }
 
@@ -150,7 +150,7 @@ fn azure(sim: &Sim) -> Result<Azure, Failure> {
     let identity = Identity::ServicePrincipal(ServicePrincipal {
         tenant: spec.tenant_id.clone(),
         client_id: first.client_id.clone(),
-        secret: SecretText::new(first.client_secret.as_str()),
+        secret: Secret::new(first.client_secret.as_str()),
     });
     let answering = sim.clone();
     let http = Arc::new(InProcess::new(move |request| answering.arm(request).answer()));

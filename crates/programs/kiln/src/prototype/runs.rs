@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use kiln_engine::{AutoRequest, Became, Ending, Error, PARALLEL, PoolReport, RefreshRequest, Report, Request, Wish};
+use kiln_engine::{AutoRequest, PoolOutcome, RunEnd, Error, PARALLEL, PoolReport, RefreshRequest, Report, Request, Wish};
 use kiln_prototype::donor::{Choice, DonorRules, Row};
 use kiln_prototype::refresh::Pace;
-use kiln_prototype::run::Policy;
+use kiln_prototype::run::RunOptions;
 use kiln_types::{Factory, PoolName};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ impl Change {
     /// What is asked of a run.
     pub(crate) fn wish(&self) -> Wish {
         Wish {
-            policy: Policy {
+            policy: RunOptions {
                 max_history: self.max_history.get(),
                 grace_seconds: self.grace_period,
                 force: self.force,
@@ -31,7 +31,7 @@ impl Change {
                 replace_today: self.replace_today,
                 new_nodes: self.new_updated_nodes,
                 disk_encryption_set: self.disk_encryption_set.clone(),
-                ..Policy::default()
+                ..RunOptions::default()
             },
             replicas: self.replicas,
             tags: self.tags(),
@@ -94,10 +94,10 @@ fn table(choice: &Choice) -> String {
 
 fn pool_json(report: &PoolReport) -> Value {
     let became = match &report.became {
-        Became::Skipped(reasons) => json!({"became": "skipped", "reasons": reasons}),
-        Became::WouldClone(node) => json!({"became": "wouldClone", "node": node}),
-        Became::Ran(run) => json!({"became": "ran", "run": to_json(run)}),
-        Became::Failed(error) => json!({"became": "failed", "reason": chain(error)}),
+        PoolOutcome::Skipped(reasons) => json!({"became": "skipped", "reasons": reasons}),
+        PoolOutcome::WouldClone(node) => json!({"became": "wouldClone", "node": node}),
+        PoolOutcome::Ran(run) => json!({"became": "ran", "run": to_json(run)}),
+        PoolOutcome::Failed(error) => json!({"became": "failed", "reason": chain(error)}),
     };
     let mut object = json!({"pool": report.pool, "choice": report.choice});
     if let (Value::Object(into), Value::Object(from)) = (&mut object, became) {
@@ -109,9 +109,9 @@ fn pool_json(report: &PoolReport) -> Value {
 fn pool_failure(report: &PoolReport) -> Option<Failure> {
     match &report.became {
         became if became.is_well() => None,
-        Became::Ran(run) => Some(explain(code(&run.ending), run)),
-        Became::Failed(error) => Some(failure(error)),
-        Became::Skipped(_) | Became::WouldClone(_) => None,
+        PoolOutcome::Ran(run) => Some(explain(code(&run.ending), run)),
+        PoolOutcome::Failed(error) => Some(failure(error)),
+        PoolOutcome::Skipped(_) | PoolOutcome::WouldClone(_) => None,
     }
 }
 
@@ -167,12 +167,12 @@ pub(crate) fn finish(session: &Session<impl Factory>, reports: &[Report]) -> Res
     }
 }
 
-fn code(ending: &Ending) -> u8 {
+fn code(ending: &RunEnd) -> u8 {
     match ending {
-        Ending::Completed { .. } => 0,
-        Ending::Failed { .. } | Ending::Condemned { .. } | Ending::Refused(_) => 1,
-        Ending::Stuck(_) => 4,
-        Ending::Stopped { .. } => 130,
+        RunEnd::Completed { .. } => 0,
+        RunEnd::Failed { .. } | RunEnd::Rejected { .. } | RunEnd::Refused(_) => 1,
+        RunEnd::Stuck(_) => 4,
+        RunEnd::Stopped { .. } => 130,
     }
 }
 
@@ -181,29 +181,29 @@ fn explain(code: u8, report: &Report) -> Failure {
     let pool = &report.pool;
     let said = |text: &str| Failure::new(code, format_args!("{pool}: {text}"));
     match &report.ending {
-        Ending::Completed { version } => said(&format!("new nodes are made from {version}")),
-        Ending::Failed { step, .. } => said(&format!("the run failed at {step}; everything is given back"))
+        RunEnd::Completed { version } => said(&format!("new nodes are made from {version}")),
+        RunEnd::Failed { step, .. } => said(&format!("the run failed at {step}; everything is given back"))
             .hint("mend what the message names and run again; `kiln prototype history --steps` shows the run"),
-        Ending::Condemned { version, .. } => said(&format!("the canary of {version} did not join; nobody gets it"))
+        RunEnd::Rejected { version, .. } => said(&format!("the canary of {version} did not join; nobody gets it"))
             .hint("look at the donor: what it runs does not survive being copied"),
-        Ending::Refused(_) => said("refused; nothing was touched").hint("`kiln prototype plan` shows every reason"),
-        Ending::Stuck(stuck) => said(&format!("stuck at {}", stuck.step)).hint(&stuck.advice),
-        Ending::Stopped { at, .. } => said(&format!("stopped before {at}")).hint("`kiln prototype resume` goes on"),
+        RunEnd::Refused(_) => said("refused; nothing was touched").hint("`kiln prototype plan` shows every reason"),
+        RunEnd::Stuck(stuck) => said(&format!("stuck at {}", stuck.step)).hint(&stuck.advice),
+        RunEnd::Stopped { at, .. } => said(&format!("stopped before {at}")).hint("`kiln prototype resume` goes on"),
     }
 }
 
 fn to_json(report: &Report) -> Value {
     let ending = match &report.ending {
-        Ending::Completed { version } => json!({"ending": "completed", "version": version}),
-        Ending::Failed { step, failure } => json!({"ending": "failed", "step": step, "reason": failure.message}),
-        Ending::Condemned { version, reason } => {
-            json!({"ending": "condemned", "version": version, "reason": reason})
+        RunEnd::Completed { version } => json!({"ending": "completed", "version": version}),
+        RunEnd::Failed { step, failure } => json!({"ending": "failed", "step": step, "reason": failure.message}),
+        RunEnd::Rejected { version, reason } => {
+            json!({"ending": "rejected", "version": version, "reason": reason})
         }
-        Ending::Refused(reasons) => json!({"ending": "refused", "reasons": reasons}),
-        Ending::Stuck(stuck) => json!({
+        RunEnd::Refused(reasons) => json!({"ending": "refused", "reasons": reasons}),
+        RunEnd::Stuck(stuck) => json!({
             "ending": "stuck", "step": stuck.step, "reason": stuck.reason, "held": stuck.held, "advice": stuck.advice,
         }),
-        Ending::Stopped { at, held } => json!({"ending": "stopped", "step": at, "held": held}),
+        RunEnd::Stopped { at, held } => json!({"ending": "stopped", "step": at, "held": held}),
     };
     let mut object = json!({"pool": report.pool, "node": report.node, "run": report.run, "notes": report.notes});
     if let (Value::Object(into), Value::Object(from)) = (&mut object, ending) {

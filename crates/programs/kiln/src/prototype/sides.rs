@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use kiln_engine::{
-    BackRequest, Request, SideError, check_access as ask, compare, history as runs_of, lift_hold, plan as foresee,
+    RollbackRequest, Request, Error, check_access as ask, compare, history as runs_of, unpause, plan as foresee,
     rollback as go_back, status as stock,
 };
-use kiln_prototype::back::To;
+use kiln_prototype::rollback::To;
 use kiln_types::Factory;
 use serde_json::json;
 
@@ -15,11 +15,11 @@ use super::verbs::{CheckAccess, Diff, History, Plan, Rollback, Status, Target};
 use crate::failure::Failure;
 
 /// The exit code of what went wrong.
-pub(crate) fn failure(error: &SideError) -> Failure {
+pub(crate) fn failure(error: &Error) -> Failure {
     let code = match error {
         _ if error.is_busy() => 3,
-        SideError::NoSuchPool { .. } | SideError::WhichPool { .. } => 2,
-        SideError::Stopped(_) => 130,
+        Error::NoSuchPool { .. } | Error::WhichPool { .. } => 2,
+        Error::Stopped(_) => 130,
         _ => 1,
     };
     Failure::chain(code, error)
@@ -62,8 +62,8 @@ pub(crate) async fn plan(session: &Session<impl Factory>, verb: &Plan) -> Result
 pub(crate) async fn rollback(session: &Session<impl Factory>, verb: &Rollback) -> Result<(), Failure> {
     let context = &session.context;
     let pool = verb.pool.target_vmss.clone();
-    if verb.lift_hold {
-        let pool = lift_hold(context, pool.as_ref()).await.map_err(|error| failure(&error))?;
+    if verb.unpause {
+        let pool = unpause(context, pool.as_ref()).await.map_err(|error| failure(&error))?;
         let text =
             format!("{pool}: the hold is lifted; automatic runs go on, and never with the patch that was taken back\n");
         return session.print(&text, &json!({"pool": pool, "held": false}));
@@ -73,7 +73,7 @@ pub(crate) async fn rollback(session: &Session<impl Factory>, verb: &Rollback) -
         Some(Target::Version(number)) => To::Version(number.clone()),
         Some(Target::Original) => To::Original,
     };
-    let request = BackRequest {
+    let request = RollbackRequest {
         pool,
         to,
         delete: verb.delete,

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
-use kiln_engine::{Happening, News, Watcher};
+use kiln_engine::{RunEventKind, RunEvent, EventSink};
 use kiln_prototype::journal::{Entry, Event, Outcome, Output};
-use kiln_prototype::ready_time::spoken;
+use kiln_prototype::span::format_span;
 
 use super::common::Common;
 use super::connect::Now;
@@ -91,8 +91,8 @@ impl Speaker {
         }
     }
 
-    fn copy(&self, news: &News) {
-        let (Some(journal), Some(run), Happening::Recorded(event)) = (&self.journal, &news.run, &news.what) else {
+    fn copy(&self, news: &RunEvent) {
+        let (Some(journal), Some(run), RunEventKind::Recorded(event)) = (&self.journal, &news.run, &news.what) else {
             return;
         };
         let entry = Entry { run: run.clone(), at: self.now.as_ref()(), event: event.clone() };
@@ -110,28 +110,28 @@ impl Drop for Speaker {
     }
 }
 
-impl Watcher for Speaker {
-    fn told(&self, news: News) -> futures_util::future::BoxFuture<'_, ()> {
+impl EventSink for Speaker {
+    fn record(&self, event: RunEvent) -> futures_util::future::BoxFuture<'_, ()> {
         self.copy(&news);
         let pool = &news.pool;
         match &news.what {
-            Happening::Starting { step, held } => {
+            RunEventKind::Starting { step, held } => {
                 let held: Vec<String> = held.iter().map(ToString::to_string).collect();
                 let holds = if held.is_empty() { String::new() } else { format!("; holds {}", held.join(", ")) };
                 self.live(format!("{pool}: {step}{holds}"));
                 self.say(LogLevel::Debug, &format!("{pool}: {step} begins{holds}"));
             }
-            Happening::Waiting { step, why, percent, pause } => {
+            RunEventKind::Waiting { step, why, percent, pause } => {
                 let percent = percent.map(|percent| format!(" {percent:.0} %")).unwrap_or_default();
-                self.live(format!("{pool}: {step}{percent}: {why} (looks again in {})", spoken(*pause)));
+                self.live(format!("{pool}: {step}{percent}: {why} (looks again in {})", format_span(*pause)));
             }
-            Happening::Recorded(event) => {
+            RunEventKind::Recorded(event) => {
                 if let Some((level, text)) = recorded(event) {
                     self.say(level, &format!("{pool}: {text}"));
                 }
             }
             // What is said without a run is the operation's own account of itself.
-            Happening::Note(text) if news.run.is_none() => self.say(LogLevel::Info, &format!("{pool}: {text}")),
+            RunEventKind::Note(text) if news.run.is_none() => self.say(LogLevel::Info, &format!("{pool}: {text}")),
             other => {
                 let (level, text) = plain(other);
                 self.say(level, &format!("{pool}: {text}"));
@@ -151,7 +151,7 @@ fn recorded(event: &Event) -> Option<(LogLevel, String)> {
         Event::Resumed { who } => done(format!("goes on, by {who}")),
         Event::Started { .. } => None,
         Event::Accepted { step, .. } => Some((LogLevel::Debug, format!("{step} goes on in Azure"))),
-        Event::Succeeded { step, output: Some(Output::Said(text)) } => done(format!("{step} done: {text}")),
+        Event::Succeeded { step, output: Some(Output::Note(text)) } => done(format!("{step} done: {text}")),
         Event::Succeeded { step, .. } => done(format!("{step} done")),
         Event::Failed { step, failure, for_good: true } => {
             Some((LogLevel::Error, format!("{step} failed for good: {failure}")))
@@ -162,27 +162,27 @@ fn recorded(event: &Event) -> Option<(LogLevel, String)> {
         Event::Closed { outcome } => match outcome {
             Outcome::Completed { version } => done(format!("new nodes are made from {version}")),
             Outcome::Failed { step, .. } => Some((LogLevel::Error, format!("ended at {step}, all given back"))),
-            Outcome::Condemned { version, .. } => {
+            Outcome::Rejected { version, .. } => {
                 Some((LogLevel::Error, format!("nobody gets {version}: its canary did not join")))
             }
         },
     }
 }
 
-fn plain(what: &Happening) -> (LogLevel, String) {
+fn plain(what: &RunEventKind) -> (LogLevel, String) {
     match what {
-        Happening::Leased => (LogLevel::Debug, "is ours alone".to_owned()),
-        Happening::Inspecting(node) => {
+        RunEventKind::Leased => (LogLevel::Debug, "is ours alone".to_owned()),
+        RunEventKind::Inspecting(node) => {
             (LogLevel::Info, format!("reads the inside of node {node} by a pod that changes nothing"))
         }
-        Happening::Looking(facts) => {
+        RunEventKind::Looking(facts) => {
             let facts: Vec<String> = facts.iter().map(|fact| format!("{fact:?}").to_lowercase()).collect();
             (LogLevel::Debug, format!("reads {}", facts.join(", ")))
         }
-        Happening::Acted { step } => (LogLevel::Debug, format!("{step} acted")),
-        Happening::Drain(progress) => (LogLevel::Info, progress.to_string()),
-        Happening::Note(text) => (LogLevel::Warning, text.clone()),
-        Happening::Starting { .. } | Happening::Waiting { .. } | Happening::Recorded(_) => {
+        RunEventKind::Acted { step } => (LogLevel::Debug, format!("{step} acted")),
+        RunEventKind::Drain(progress) => (LogLevel::Info, progress.to_string()),
+        RunEventKind::Note(text) => (LogLevel::Warning, text.clone()),
+        RunEventKind::Starting { .. } | RunEventKind::Waiting { .. } | RunEventKind::Recorded(_) => {
             (LogLevel::Debug, String::new())
         }
     }

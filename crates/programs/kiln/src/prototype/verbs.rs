@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use jiff::civil::Date;
 use kiln_kubernetes::NodeName;
-use kiln_prototype::ready_time::Span;
+use kiln_prototype::span::Span;
 use kiln_types::{PoolName, VersionNumber};
 
 use super::change::Change;
@@ -140,28 +140,28 @@ pub(crate) struct AutoUpdate {
       Excludes all that are newer.
   kiln prototype rollback --target-vmss k8s-pool1-12345678-vmss --to original
       The recipe before the first run.
-  kiln prototype rollback --target-vmss k8s-pool1-12345678-vmss --lift-hold
+  kiln prototype rollback --target-vmss k8s-pool1-12345678-vmss --unpause-hold
 
 Nodes that run already stay as they are: the bad ones are listed, `kiln prototype refresh` replaces them. The pool is on
-hold afterwards: no automatic run touches it until `--lift-hold`, or until the day of `--after`.")]
+hold afterwards: no automatic run touches it until `--unpause-hold`, or until the day of `--after`.")]
 pub(crate) struct Rollback {
     #[command(flatten)]
     pub(crate) pool: OnePool,
     /// Version to go back to, or `original` [default: the usable one before]
-    #[arg(long, value_name = "VERSION|original", conflicts_with = "lift_hold")]
+    #[arg(long, value_name = "VERSION|original", conflicts_with = "unpause")]
     pub(crate) to: Option<Target>,
     /// Delete the excluded versions, where nobody uses them
-    #[arg(long, conflicts_with = "lift_hold")]
+    #[arg(long, conflicts_with = "unpause")]
     pub(crate) delete: bool,
-    /// The day from which automatic runs go on, such as 2026-12-01 [default: after `--lift-hold`]
-    #[arg(long, value_name = "DATE", conflicts_with = "lift_hold", value_parser = day)]
+    /// The day from which automatic runs go on, such as 2026-12-01 [default: after `--unpause-hold`]
+    #[arg(long, value_name = "DATE", conflicts_with = "unpause", value_parser = day)]
     pub(crate) after: Option<Date>,
     /// Why, for the history and for those who find the pool on hold
-    #[arg(long, value_name = "TEXT", conflicts_with = "lift_hold")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "unpause")]
     pub(crate) reason: Option<String>,
     /// Let automatic runs go on, and do nothing else
     #[arg(long)]
-    pub(crate) lift_hold: bool,
+    pub(crate) unpause: bool,
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -181,7 +181,7 @@ impl std::str::FromStr for Target {
         if text == "original" {
             return Ok(Self::Original);
         }
-        text.parse().map(Self::Version).map_err(|error: kiln_types::BadVersion| format!("{error}, or `original`"))
+        text.parse().map(Self::Version).map_err(|error: kiln_types::RejectedVersion| format!("{error}, or `original`"))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_host::{Durability, Placed, Root, clock};
-use kiln_node_plan::Ancestor;
+use kiln_types::Ancestor;
 use kiln_node_plan::layout::ANCESTRY;
 use serde::{Deserialize, Serialize};
 

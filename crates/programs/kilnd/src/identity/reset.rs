@@ -2,7 +2,8 @@
 
 use kiln_host::{Durability, Found, Kind, Root, Systemd, clock};
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, GENERATIONS, STATE};
-use kiln_node_plan::{JoinCredential, KeepOrDrop, RefuseReason, Treatment, clone_credential};
+use kiln_node_plan::Treatment;
+use kiln_types::{JoinCredential, KeepOrDrop, RefuseReason, clone_credential};
 
 use super::fresh::{self, HOST_NAME, Had, INITIATOR, MACHINE_ID};
 use super::tenants::{self, Layers};

@@ -1,7 +1,7 @@
 //! Lines that belong to one machine and stand in files that a clone would share.
 
 use kiln_host::{Found, Kind, Root};
-use kiln_node_plan::Place;
+use kiln_types::Place;
 
 /// Where a node's own name would act in a clone: units, their environment, kubelet's configuration.
 const NAMED_IN: [&str; 5] =

@@ -202,7 +202,7 @@ mod tests {
         wishes.cross_out(&node);
         assert_eq!(wishes.labels.keys().collect::<Vec<_>>(), ["b.kubernetes.io/x"], "one shown, one gone already");
         assert_eq!(wishes.taints.keys().collect::<Vec<_>>(), ["gpu:NoSchedule"]);
-        let taint = |value: &str| kiln_node_client::Taint {
+        let taint = |value: &str| kiln_types::Taint {
             key: "gpu".to_owned(),
             value: value.to_owned(),
             effect: "NoSchedule".to_owned(),

@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kiln_node_plan::{
-    Ancestor, CustomData, FstabEntry, IDENTITY, JoinCredential, KeepOrDrop, SecretBytes, TokenId, Treatment,
-    clone_credential,
-};
+use kiln_node_plan::{IDENTITY, Treatment};
+use kiln_types::{Ancestor, CustomData, FstabEntry, JoinCredential, KeepOrDrop, SecretBytes, TokenId, clone_credential};
 use kiln_sim_store::Ids;
 
 use super::World;

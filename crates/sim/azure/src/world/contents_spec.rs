@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_node_plan::{DiskUse, JoinCredential, Place, SecretPlace};
+use kiln_types::{DiskUse, JoinCredential, Place, SecretPlace};
 use serde::{Deserialize, Serialize};
 
 /// Facts of a disk that differ from the default ones. What is not said stays.

@@ -21,7 +21,7 @@ impl World {
             _ => {}
         }
         match fact {
-            Fact::Refusals => {
+            Fact::Blockers => {
                 seen.refusals = Some(self.refusals.clone());
                 seen.pool = Some(self.pool.clone());
                 seen.instance = Some(self.donor().map(|donor| instance(DONOR, donor)));
@@ -29,7 +29,7 @@ impl World {
             Fact::Pool => seen.pool = Some(self.pool.clone()),
             Fact::Saved => seen.saved = Some(self.saved),
             Fact::Gallery => seen.gallery = Some(self.gallery.clone()),
-            Fact::Line => seen.line = Some(self.line.clone()),
+            Fact::Definition => seen.line = Some(self.line.clone()),
             Fact::Versions => {
                 seen.versions = Some(self.versions.values().map(|version| version.read.clone()).collect());
             }
@@ -48,12 +48,12 @@ impl World {
     fn cost(&self, fact: Fact) -> u32 {
         match fact {
             // The pool, the instance, its disk, the definition, and the caller's permissions.
-            Fact::Refusals => 5,
+            Fact::Blockers => 5,
             Fact::Saved | Fact::Node => 0,
             // The list has no word on replication, so each version that is not finished is read too.
             Fact::Versions => 1 + u32::try_from(self.unfinished()).unwrap(),
             Fact::Canary => 1 + u32::from(self.canary.is_some()),
-            Fact::Pool | Fact::Gallery | Fact::Line | Fact::Snapshot | Fact::Instance | Fact::Instances => 1,
+            Fact::Pool | Fact::Gallery | Fact::Definition | Fact::Snapshot | Fact::Instance | Fact::Instances => 1,
         }
     }
 
@@ -76,7 +76,7 @@ impl World {
         Some(NodeView {
             held_by: node.hold.as_ref().map(|(owner, ..)| owner.clone()),
             ready,
-            why_not: if ready { String::new() } else { "NodeStatusUnknown".to_owned() },
+            reasons: if ready { String::new() } else { "NodeStatusUnknown".to_owned() },
             boot: machine.map(|machine| format!("boot-{}", self.reported_boot(machine))),
         })
     }
@@ -89,7 +89,7 @@ impl World {
             leaving: canary.leaving,
             failed: canary.failed.clone(),
             ready,
-            why_not: "its node did not register".to_owned(),
+            reasons: "its node did not register".to_owned(),
         };
         if ready && let Some(version) = self.versions.get_mut(&self.canary.as_ref()?.version) {
             version.proven = true;
