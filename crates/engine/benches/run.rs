@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
-use kiln_engine::{AutoRequest, RunEnd, RunEventKind, RunEvent, PARALLEL, EventSink, Wish, auto_update, update};
+use kiln_engine::{AutoRequest, EventSink, PARALLEL, RunEnd, RunEvent, RunEventKind, auto_update, update};
 use kiln_prototype::donor::DonorRules;
-use kiln_prototype::journal::Event;
+use kiln_prototype::journal::{Event, Outcome};
+use kiln_prototype::run::RunOptions;
 use kiln_prototype::step::Step;
 use kiln_sim_azure::Speed;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -42,7 +43,7 @@ async fn instant() {
     let before = world.wire.seen().len();
     let began = std::time::Instant::now();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.expect("a run");
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     println!(
         "one run against an instant Azure: {:.2} s, {} requests",
         began.elapsed().as_secs_f64(),
@@ -57,7 +58,7 @@ struct Away(Mutex<(Option<Instant>, Option<Instant>)>);
 impl EventSink for Away {
     fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
         let mut times = self.0.lock().expect("one thread");
-        match news.what {
+        match event.kind {
             RunEventKind::Starting { step: Step::PowerOff, .. } => times.0 = Some(Instant::now()),
             RunEventKind::Recorded(Event::Succeeded { step: Step::AwaitReady, .. }) => times.1 = Some(Instant::now()),
             _ => {}
@@ -98,9 +99,10 @@ async fn pools_at_once(pools: usize) -> f64 {
     }
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().expect("a span");
-    let asked = AutoRequest { pools: Vec::new(), rules, wish: Wish::default(), dry_run: false, parallel: PARALLEL };
+    let asked =
+        AutoRequest { pools: Vec::new(), rules, options: RunOptions::default(), dry_run: false, parallel: PARALLEL };
     let began = Instant::now();
     let reports = Box::pin(auto_update(&world.quiet(), &asked)).await.expect("runs");
-    assert!(reports.len() == pools && reports.iter().all(|report| report.became.is_well()), "{reports:#?}");
+    assert!(reports.len() == pools && reports.iter().all(|report| report.outcome.is_success()), "{reports:#?}");
     began.elapsed().as_secs_f64()
 }

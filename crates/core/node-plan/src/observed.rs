@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::artifact::{Artifact, Content, Owner};
-use kiln_types::sha256_hex;
 use crate::desired::{Account, Desired, Late};
 use crate::layout;
 use crate::manifest::Manifest;
+use kiln_types::sha256_hex;
 
 /// What is on the machine. What nobody looked for is taken as absent.
 #[derive(Clone, Debug, Default)]

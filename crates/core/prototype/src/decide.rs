@@ -37,8 +37,15 @@ pub enum Decision {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wait {
     /// A long operation of the cloud.
-    Operation { step: Step, handle: OperationHandle },
-    For { step: Step, pause: Duration, reason: String },
+    Operation {
+        step: Step,
+        handle: OperationHandle,
+    },
+    For {
+        step: Step,
+        pause: Duration,
+        reason: String,
+    },
 }
 
 /// A run that cannot continue until a person acts.

@@ -35,7 +35,9 @@ pub enum Error {
     #[error("{0} tags; a resource has at most {MAX_TAGS}: use fewer `--tags`")]
     TooManyTags(usize),
 
-    #[error("cannot roll back `{pool}`: its new nodes are created from {image}, not from a version of its image definition")]
+    #[error(
+        "cannot roll back `{pool}`: its new nodes are created from {image}, not from a version of its image definition"
+    )]
     OtherImage { pool: String, image: String },
     #[error(
         "cannot roll back `{pool}`: {rejected} is its only usable version, and without it no node can be created; \

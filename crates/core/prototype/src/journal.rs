@@ -150,7 +150,9 @@ impl fmt::Display for Outcome {
         match self {
             Self::Completed { version } => write!(f, "completed: new nodes are created from version {version}"),
             Self::Failed { step, failure } => write!(f, "failed at {step}, all holds released: {failure}"),
-            Self::Rejected { version, reason } => write!(f, "version {version} was rejected and stays excluded: {reason}"),
+            Self::Rejected { version, reason } => {
+                write!(f, "version {version} was rejected and stays excluded: {reason}")
+            }
         }
     }
 }

@@ -28,12 +28,19 @@ pub enum NewNodes {
 }
 
 /// What new nodes of a recipe get, given its definition's versions.
-pub fn new_nodes(image: &ImageSource, definition: &DefinitionName, versions: &[ImageVersion], region: &str) -> NewNodes {
+pub fn new_nodes(
+    image: &ImageSource,
+    definition: &DefinitionName,
+    versions: &[ImageVersion],
+    region: &str,
+) -> NewNodes {
     match image {
         ImageSource::Definition(named) if same_definition(named, definition) => {
             latest(versions, region).map_or(NewNodes::NothingUsable, |version| NewNodes::Latest(version.number.clone()))
         }
-        ImageSource::ExactVersion(named, number) if same_definition(named, definition) => NewNodes::Pinned(number.clone()),
+        ImageSource::ExactVersion(named, number) if same_definition(named, definition) => {
+            NewNodes::Pinned(number.clone())
+        }
         other => NewNodes::OtherImage(describe_image(other)),
     }
 }
@@ -55,7 +62,9 @@ pub fn version_of<'a>(image: &'a ImageSource, definition: &DefinitionName) -> Op
 pub fn describe_image(image: &ImageSource) -> String {
     match image {
         ImageSource::Definition(definition) => format!("{}/{} (latest)", definition.gallery, definition.definition),
-        ImageSource::ExactVersion(definition, number) => format!("{}/{}/{number}", definition.gallery, definition.definition),
+        ImageSource::ExactVersion(definition, number) => {
+            format!("{}/{}/{number}", definition.gallery, definition.definition)
+        }
         ImageSource::Marketplace(image) => {
             format!("{}:{}:{}:{}", image.publisher, image.offer, image.sku, image.version)
         }

@@ -12,15 +12,15 @@ use serde::Serialize;
 use crate::cost::{StorageCost, storage};
 use crate::history::{prune, used};
 use crate::journal::Route;
-use crate::latest::{same_definition, describe_image};
-use crate::span::Span;
+use crate::latest::{describe_image, same_definition};
 use crate::preflight::{
     DefinitionChoice, DefinitionRequirements, OriginalState, PreflightInput, PreflightReport, check, choose_definition,
 };
 use crate::run::RunOptions;
+use crate::span::Span;
 use crate::step::Step;
 
-pub use durations::{Durations, DurationSource, ExpectedDuration};
+pub use durations::{DurationSource, Durations, ExpectedDuration};
 pub use secrets::{CloneTreatment, ClonedSecret, cloned_secrets};
 
 /// What a plan is made from, beside what preflight looks at.

@@ -173,7 +173,9 @@ pub fn next_batch(state: RefreshState<'_>) -> RefreshDecision {
     let unready = total.saturating_sub(available + unwell);
     match (outstanding, leaving) {
         (0, 0) if unready == 0 => RefreshDecision::Done { left },
-        (0, leaving) if leaving > 0 && unready == 0 => RefreshDecision::Wait { why: format!("{leaving} instances to be gone") },
+        (0, leaving) if leaving > 0 && unready == 0 => {
+            RefreshDecision::Wait { why: format!("{leaving} instances to be gone") }
+        }
         _ => RefreshDecision::Wait { why: format!("{unready} nodes to be Ready") },
     }
 }

@@ -1,10 +1,11 @@
 //! Sample values for tests: the pool of kamino's walkthrough, without any blockers, for a test to change in one respect.
 
 use kiln_types::{
-    Architecture, CustomData, DefinitionName, DiskUse, Extension, FirstBootUnit, Generation, ImageDefinition, ImageSource,
-    ImageVersion, Inspection, Instance, JoinCredential, MarketplaceImage, Node, NodeSystem, OperatingSystem, Orchestration,
-    OsDisk, Pool, PowerState, Protection, Provisioning, Readiness, Recipe, RegionProgress, SecretBytes, SecurityType, Tags,
-    UpgradeMode, VersionNumber, VersionState, node_name_of, parse_fstab,
+    Architecture, CustomData, DefinitionName, DiskUse, Extension, FirstBootUnit, Generation, ImageDefinition,
+    ImageSource, ImageVersion, Inspection, Instance, JoinCredential, MarketplaceImage, Node, NodeSystem,
+    OperatingSystem, Orchestration, OsDisk, Pool, PowerState, Protection, Provisioning, Readiness, Recipe,
+    RegionProgress, SecretBytes, SecurityType, Tags, UpgradeMode, VersionNumber, VersionState, node_name_of,
+    parse_fstab,
 };
 
 use crate::names;

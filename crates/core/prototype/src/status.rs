@@ -10,9 +10,9 @@ use kiln_types::{
 };
 use serde::Serialize;
 
-use crate::rollback::{self, Pause};
-use crate::latest::{NewNodes, created_at, new_nodes, same_definition, describe_image, version_of};
+use crate::latest::{NewNodes, created_at, describe_image, new_nodes, same_definition, version_of};
 use crate::provenance::Provenance;
+use crate::rollback::{self, Pause};
 use crate::span::Span;
 
 /// What a status is made from.
@@ -213,7 +213,9 @@ fn model(input: StatusInput<'_>, pause: Option<&Pause>) -> Model {
     let image = &input.pool.recipe.image;
     let changed = |was| Model::ChangedExternally { now: describe_image(image), was };
     let named = match image {
-        ImageSource::Definition(definition) if same_definition(definition, input.definition_name) => Some(Model::Definition),
+        ImageSource::Definition(definition) if same_definition(definition, input.definition_name) => {
+            Some(Model::Definition)
+        }
         ImageSource::ExactVersion(definition, version) if same_definition(definition, input.definition_name) => {
             Some(Model::Pinned { version: version.clone() })
         }

@@ -3,13 +3,13 @@
 mod access;
 mod canaries;
 mod factory;
+mod image_catalog;
 mod instances;
-mod resource_group;
 mod lines;
 mod machines;
 mod pools;
 mod publish;
-mod image_catalog;
+mod resource_group;
 mod snapshots;
 mod versions;
 

@@ -34,9 +34,7 @@ pub use journal::{Journal, JournalStore};
 pub use kiln_types::BadName;
 pub use lease::{Held, PoolLease};
 pub use name::{Namespace, NodeName, Owner};
-pub use node::{
-    AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, HoldWhat, NodeHold, ProviderId, ReadyWhen,
-};
+pub use node::{AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, HoldWhat, NodeHold, ProviderId, ReadyWhen};
 pub use original::{Kept, OriginalRecipe, OriginalStore};
 pub use rival::{Rival, RivalKind};
 pub use survey::KarpenterKind;

@@ -135,10 +135,9 @@ impl FactoryError for Error {
             Self::Running { .. } | Self::NoCanary { .. } | Self::Newer { .. } | Self::NoStore { .. } => {
                 ErrorClass::Refused
             }
-            Self::NothingUsable { .. }
-            | Self::BadText { .. }
-            | Self::Name(_)
-            | Self::NoExtensions { .. } => ErrorClass::Invalid,
+            Self::NothingUsable { .. } | Self::BadText { .. } | Self::Name(_) | Self::NoExtensions { .. } => {
+                ErrorClass::Invalid
+            }
             Self::Full { .. } => ErrorClass::Quota,
             Self::Power(_) => ErrorClass::Transient,
             Self::Io { .. } | Self::Damaged { .. } | Self::Tool { .. } | Self::Stopped { .. } | Self::Worker(_) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kiln_aks_formats::go::cluster_id::from_security_group;
-use kiln_types::{ResourceGroup, Network, Placement, Sourced};
+use kiln_types::{Network, Placement, ResourceGroup, Sourced};
 
 use super::{Detected, said};
 

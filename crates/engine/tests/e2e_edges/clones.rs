@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
-use kiln_engine::{RunEnd, RunEventKind, RunEvent, EventSink, update};
+use kiln_engine::{EventSink, RunEnd, RunEvent, RunEventKind, update};
 use kiln_node_plan::{IDENTITY, Treatment};
-use kiln_types::JoinCredential;
-use kiln_prototype::journal::Event;
+use kiln_prototype::journal::{Event, Outcome};
+use kiln_prototype::step::Step;
 use kiln_sim_azure::{ContentsSpec, MachineView, Sim, Speed};
+use kiln_types::JoinCredential;
 
 use crate::world::{Made, POOL, World, node, request};
 
@@ -23,8 +24,8 @@ struct Autoscaler {
 
 impl EventSink for Autoscaler {
     fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
-        if let RunEventKind::Recorded(Event::Succeeded { step, .. }) = &news.what {
-            if *step == kiln_prototype::step::Step::AwaitCanary {
+        if let RunEventKind::Recorded(Event::Succeeded { step, .. }) = &event.kind {
+            if *step == Step::AwaitCanary {
                 *self.proven.lock().unwrap() = true;
             }
             let known: BTreeSet<String> = names(&self.sim);
@@ -49,7 +50,7 @@ fn names(sim: &Sim) -> BTreeSet<String> {
 async fn scaled_out(world: &World, donor: u32, version: &str) {
     let autoscaler = Arc::new(Autoscaler { sim: world.sim.clone(), made: Mutex::default(), proven: Mutex::new(false) });
     let report = Box::pin(update(&world.process(autoscaler.clone()), &request(donor))).await.unwrap();
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     world.until_ready().await;
     let made = autoscaler.made.lock().unwrap().clone();
     assert!(made.len() > 15 && made.iter().any(|(_, proven)| *proven), "{made:?}");
@@ -92,7 +93,7 @@ async fn clones_and_clones_of_clones_differ_in_every_identity_and_join_a_month_l
     let world = made.start().await;
     let untouched = machine(&world, 1).contents.identity.clone();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     assert_eq!(machine(&world, 1).contents.identity, untouched, "the donor keeps its identity");
 
     world.sim.revoke_token("abcdef".parse().unwrap()).unwrap();
@@ -101,7 +102,7 @@ async fn clones_and_clones_of_clones_differ_in_every_identity_and_join_a_month_l
     world.until_ready().await;
     // Numbers 3 and 4 are clones; a clone of number 3 comes next.
     let report = Box::pin(update(&world.quiet(), &request(3))).await.unwrap();
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     world.sim.scale(POOL, 6).unwrap();
     world.until_ready().await;
 

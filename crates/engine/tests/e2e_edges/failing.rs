@@ -1,6 +1,7 @@
 //! Steps that fail for good, and faults of Azure that a run gets over.
 
-use kiln_engine::{RunEnd, Stop, resume, update};
+use kiln_engine::{Context, RunEnd, Stop, resume, update};
+use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::{Hold, Step};
 use kiln_sim_azure::Speed;
 use kiln_types::{ImageSource, VersionState};
@@ -16,7 +17,7 @@ fn instant(faults: &str) -> Made {
 }
 
 async fn run(world: &World) -> RunEnd {
-    Box::pin(update(&world.quiet(), &request(1))).await.unwrap().ending
+    Box::pin(update(&world.quiet(), &request(1))).await.unwrap().end
 }
 
 /// A fault of this kind in the requests that a step sends.
@@ -46,9 +47,9 @@ async fn a_step_that_fails_for_good_leaves_everything_as_it_was() {
     for step in [Step::Claim, Step::Gallery, Step::Definition, Step::Protect, Step::PowerOff, Step::Snapshot] {
         let world = instant(&fault("quota-exceeded", step, 1)).start().await;
         let before = world.state().await;
-        let ending = run(&world).await;
-        let RunEnd::Failed { step: failed, failure } = &ending else { panic!("{step}: {ending}") };
-        assert_eq!(*failed, step, "{ending}");
+        let end = run(&world).await;
+        let RunEnd::Closed(Outcome::Failed { step: failed, failure }) = &end else { panic!("{step}: {end}") };
+        assert_eq!(*failed, step, "{end}");
         assert!(failure.message.contains("quota"), "{step}: {failure}");
         let after = world.state().await;
         // A copy that failed stays until the next run deletes it.
@@ -66,9 +67,9 @@ async fn a_step_that_fails_for_good_after_the_copy_gives_no_unproven_version_out
     for step in [Step::Publish, Step::CreateCanary, Step::Include, Step::Model, Step::StripScripts] {
         let world = instant(&fault("quota-exceeded", step, 1)).start().await;
         let before = world.state().await;
-        let ending = run(&world).await;
-        let RunEnd::Failed { step: failed, .. } = &ending else { panic!("{step}: {ending}") };
-        assert_eq!(*failed, step, "{ending}");
+        let end = run(&world).await;
+        let RunEnd::Closed(Outcome::Failed { step: failed, .. }) = &end else { panic!("{step}: {end}") };
+        assert_eq!(*failed, step, "{end}");
         let after = world.state().await;
         after.assert_donor_is_back();
         let usable = after.versions.iter().any(|(_, state, excluded)| *state == VersionState::Succeeded && !excluded);
@@ -83,14 +84,14 @@ async fn a_step_that_fails_for_good_after_the_copy_gives_no_unproven_version_out
 #[tokio::test(start_paused = true)]
 async fn a_donor_that_does_not_start_is_stuck_with_advice_and_a_resume_after_mending_finishes() {
     let world = instant(&fault("allocation-failed", Step::Start, 12)).start().await;
-    let ending = run(&world).await;
-    let RunEnd::Stuck(stuck) = &ending else { panic!("{ending}") };
+    let end = run(&world).await;
+    let RunEnd::Stuck(stuck) = &end else { panic!("{end}") };
     assert_eq!(stuck.step, Step::Start);
-    assert!(stuck.held.contains(&Hold::Power) && stuck.held.contains(&Hold::Node), "{:?}", stuck.held);
+    assert!(stuck.holds.contains(&Hold::Power) && stuck.holds.contains(&Hold::Node), "{:?}", stuck.holds);
     assert!(stuck.advice.contains("az vmss start") && stuck.reason.contains("AllocationFailed"), "{stuck:?}");
     assert_eq!(world.state().await.holder, "", "the lease is free for whoever resumes");
     let report = Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap();
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     world.state().await.assert_nothing_held();
 }
 
@@ -142,8 +143,8 @@ async fn a_stale_reading_of_anything_does_not_show_in_the_end() {
 
 async fn gets_over(fault: &str) {
     let world = instant(fault).start().await;
-    let ending = run(&world).await;
-    assert!(matches!(ending, RunEnd::Completed { .. }), "{fault}: {ending}");
+    let end = run(&world).await;
+    assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{fault}: {end}");
     world.state().await.assert_nothing_held();
 }
 
@@ -154,14 +155,14 @@ async fn faults_that_pass_do_not_show_in_the_end() {
     for kind in kinds {
         for step in HIT {
             let world = instant(&fault(kind, step, 1)).start().await;
-            let mut ending = run(&world).await;
+            let mut end = run(&world).await;
             // A creation is believed when Azure says that it is done. Where that is not so the next step fails, and the next run mends it.
             let believed = matches!(step, Step::Gallery | Step::Definition) && kind == "success-but-not-applied";
-            if believed && matches!(ending, RunEnd::Failed { .. }) {
+            if believed && matches!(end, RunEnd::Closed(Outcome::Failed { .. })) {
                 world.state().await.assert_donor_is_back();
-                ending = run(&world).await;
+                end = run(&world).await;
             }
-            assert!(matches!(ending, RunEnd::Completed { .. }), "{kind} at {step}: {ending}");
+            assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{kind} at {step}: {end}");
             world.state().await.assert_nothing_held();
         }
     }
@@ -170,8 +171,8 @@ async fn faults_that_pass_do_not_show_in_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_region_without_zones_gets_local_copies() {
     let world = instant(&fault("zrs-not-supported", Step::Publish, 1)).start().await;
-    let ending = run(&world).await;
-    assert!(matches!(ending, RunEnd::Completed { .. }), "{ending}");
+    let end = run(&world).await;
+    assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{end}");
     world.state().await.assert_nothing_held();
 }
 
@@ -184,8 +185,8 @@ async fn a_canary_that_never_becomes_ready_condemns_the_version_and_nobody_gets_
     });
     let world = made.start().await;
     let before = world.state().await;
-    let ending = run(&world).await;
-    let RunEnd::Rejected { version, reason } = &ending else { panic!("{ending}") };
+    let end = run(&world).await;
+    let RunEnd::Closed(Outcome::Rejected { version, reason }) = &end else { panic!("{end}") };
     assert_eq!(version.as_str(), "2026.11.15");
     assert!(reason.contains("canary"), "{reason}");
     let after = world.state().await;
@@ -207,9 +208,9 @@ async fn a_donor_that_is_deleted_under_the_run_ends_it_with_nothing_held() {
         hold.let_go();
     };
     let (report, ()) = tokio::join!(running, deleting);
-    let ending = report.unwrap().ending;
-    let RunEnd::Failed { failure, .. } = &ending else { panic!("{ending}") };
-    assert!(failure.message.contains("gone") || failure.message.contains("not be found"), "{failure}");
+    let end = report.unwrap().end;
+    let RunEnd::Closed(Outcome::Failed { failure, .. }) = &end else { panic!("{end}") };
+    assert!(failure.message.contains("no longer exists") || failure.message.contains("not be found"), "{failure}");
     world.until_ready().await;
     let after = world.state().await;
     after.assert_nothing_held();
@@ -230,8 +231,8 @@ async fn a_scale_set_that_somebody_changes_between_reading_and_writing_keeps_the
             hold.let_go();
         };
         let (report, ()) = tokio::join!(running, changing);
-        let ending = report.unwrap().ending;
-        assert!(matches!(ending, RunEnd::Completed { .. }), "{step}: {ending}");
+        let end = report.unwrap().end;
+        assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{step}: {end}");
         let state = world.state().await;
         state.assert_nothing_held();
         assert!(state.tags.contains(&("theirs".to_owned(), "kept".to_owned())), "{step}: {:?}", state.tags);
@@ -246,7 +247,7 @@ async fn of_two_runners_one_wins_and_the_other_says_who_works() {
     let (first, second) = tokio::join!(Box::pin(update(&one, &asked)), Box::pin(update(&two, &asked)));
     let (won, lost) = if first.is_ok() { (first, second) } else { (second, first) };
     let report = won.unwrap();
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     let error = lost.unwrap_err();
     assert!(error.is_busy() && error.to_string().contains("alice-test"), "{error}");
     let state = world.state().await;
@@ -260,7 +261,7 @@ async fn a_run_that_is_told_to_stop_gives_back_before_the_copy_and_stays_open_af
         let world = Made::quick().start().await;
         let hold = HoldAt::at(move |at| at == step);
         let (stopper, stop) = Stop::pair();
-        let context = kiln_engine::Context { stop, ..world.process(hold.clone()) };
+        let context = Context { stop, ..world.process(hold.clone()) };
         let asked = request(1);
         let running = Box::pin(update(&context, &asked));
         let stopping = async {
@@ -269,15 +270,15 @@ async fn a_run_that_is_told_to_stop_gives_back_before_the_copy_and_stays_open_af
             hold.let_go();
         };
         let (report, ()) = tokio::join!(running, stopping);
-        let ending = report.unwrap().ending;
+        let end = report.unwrap().end;
         let state = world.state().await;
-        assert_eq!(matches!(ending, RunEnd::Stopped { .. }), open, "{ending}");
+        assert_eq!(matches!(end, RunEnd::Stopped { .. }), open, "{end}");
         if open {
             let report = Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap();
-            assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+            assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
             world.state().await.assert_nothing_held();
         } else {
-            assert!(ending.to_string().contains("cancel") || ending.to_string().contains("called off"), "{ending}");
+            assert!(end.to_string().contains("cancel") || end.to_string().contains("called off"), "{end}");
             state.assert_nothing_held();
         }
     }

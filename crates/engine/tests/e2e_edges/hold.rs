@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
-use kiln_engine::{RunEventKind, RunEvent, EventSink};
+use kiln_engine::{EventSink, RunEvent, RunEventKind};
 use kiln_prototype::journal::Event;
 use kiln_prototype::step::Step;
 use tokio::sync::Notify;
 
 /// Which point it is that a run is held at.
-type DefinitionRequirements = Box<dyn Fn(&RunEventKind) -> bool + Send + Sync>;
+type Filter = Box<dyn Fn(&RunEventKind) -> bool + Send + Sync>;
 
 /// Lets a run go on until a point, and holds it there until it is let go, or for good.
 pub(crate) struct HoldAt {
-    wanted: DefinitionRequirements,
+    wanted: Filter,
     pub(crate) left: AtomicUsize,
     held: Notify,
     go: Notify,
@@ -36,7 +36,10 @@ impl HoldAt {
 
     /// After it was written down that the cloud took up the act of a step.
     pub(crate) fn accepted(step: Step) -> Arc<Self> {
-        Self::when(1, move |what| matches!(what, RunEventKind::Recorded(Event::Accepted { step: at, .. }) if *at == step))
+        Self::when(
+            1,
+            move |what| matches!(what, RunEventKind::Recorded(Event::Accepted { step: at, .. }) if *at == step),
+        )
     }
 
     fn when(points: usize, wanted: impl Fn(&RunEventKind) -> bool + Send + Sync + 'static) -> Arc<Self> {
@@ -74,10 +77,10 @@ fn describe(what: &RunEventKind) -> String {
 
 impl EventSink for HoldAt {
     fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
-        if !(self.wanted)(&news.what) || self.left.fetch_sub(1, Ordering::Relaxed) != 1 {
+        if !(self.wanted)(&event.kind) || self.left.fetch_sub(1, Ordering::Relaxed) != 1 {
             return Box::pin(std::future::ready(()));
         }
-        *self.at.lock().unwrap() = Some(news.what);
+        *self.at.lock().unwrap() = Some(event.kind);
         self.held.notify_one();
         Box::pin(self.go.notified())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use kiln_engine::{RunEnd, RunEventKind, RunEvent, EventSink, update};
+use kiln_engine::{EventSink, RunEnd, RunEvent, RunEventKind, update};
 use kiln_prototype::journal::{Event, Outcome};
 use kiln_prototype::names;
 use kiln_prototype::step::Step;
@@ -14,20 +14,13 @@ use std::sync::Mutex;
 
 use crate::world::{Made, World, node, pool_name, request, version_of};
 
-/// When each step was begun and recorded as done.
+/// Collects the events of a run.
 #[derive(Default)]
-struct Times {
-    clock: Mutex<Option<kiln_engine::Clock>>,
-    seen: Mutex<Vec<(Timestamp, RunEventKind)>>,
-}
+struct Events(Mutex<Vec<RunEvent>>);
 
-impl Times {
-    fn of(world: &World) -> Arc<Self> {
-        Arc::new(Self { clock: Mutex::new(Some(world.clock.clone())), seen: Mutex::default() })
-    }
-
+impl Events {
     fn at(&self, wanted: impl Fn(&RunEventKind) -> bool) -> Timestamp {
-        self.seen.lock().unwrap().iter().find(|(_, what)| wanted(what)).unwrap().0
+        self.0.lock().unwrap().iter().find(|event| wanted(&event.kind)).unwrap().at
     }
 
     fn begun(&self, step: Step) -> Timestamp {
@@ -39,16 +32,15 @@ impl Times {
     }
 }
 
-impl EventSink for Times {
+impl EventSink for Events {
     fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
-        let now = self.clock.lock().unwrap().as_ref().unwrap()();
-        self.seen.lock().unwrap().push((now, news.what));
+        self.0.lock().unwrap().push(event);
         Box::pin(std::future::ready(()))
     }
 }
 
-fn line_of(world: &World) -> kiln_types::DefinitionName {
-    names::line(&world.sim.spec().resource_group, &pool_name()).unwrap()
+fn definition_of(world: &World) -> kiln_types::DefinitionName {
+    names::definition(&world.sim.spec().resource_group, &pool_name()).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,10 +48,10 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     let world = Made::quick().start().await;
     let before = world.state().await;
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
-    assert_eq!(report.ending, RunEnd::Completed { version: "2026.11.15".parse().unwrap() });
+    assert_eq!(report.end, RunEnd::Closed(Outcome::Completed { version: "2026.11.15".parse().unwrap() }));
     let first = world.state().await;
     first.assert_nothing_held();
-    assert_eq!(first.image, ImageSource::Definition(line_of(&world)));
+    assert_eq!(first.image, ImageSource::Definition(definition_of(&world)));
     assert_eq!(first.versions, [("2026.11.15".to_owned(), VersionState::Succeeded, false)]);
     assert_eq!(before.extensions.len() - first.extensions.len(), 1, "only the script goes: {:?}", first.extensions);
     assert!(!first.extensions.contains(&"vmssCSE".to_owned()));
@@ -73,9 +65,14 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 
     world.days_later(1).await;
     let mut second = request(3);
-    second.wish.policy.new_nodes = 2;
+    second.options.new_nodes = 2;
     let report = Box::pin(update(&world.quiet(), &second)).await.unwrap();
-    assert_eq!(report.ending, RunEnd::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
+    assert_eq!(
+        report.end,
+        RunEnd::Closed(Outcome::Completed { version: "2026.11.16".parse().unwrap() }),
+        "{:?}",
+        report.notes
+    );
     world.until_ready().await;
     let state = world.state().await;
     state.assert_nothing_held();
@@ -95,9 +92,9 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 #[tokio::test(start_paused = true)]
 async fn the_donor_is_away_for_what_azure_takes_and_hardly_longer() {
     let world = Made::new().pool(|pool| pool.capacity = 2).start().await;
-    let times = Times::of(&world);
+    let times = Arc::new(Events::default());
     let report = Box::pin(update(&world.process(times.clone()), &request(1))).await.unwrap();
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     let away = times.done(Step::AwaitReady).duration_since(times.begun(Step::PowerOff)).as_secs_f64();
     let profile = &world.sim.spec().profile;
     let boots = world.machines().into_iter().find(|machine| machine.computer_name == node(1).to_string()).unwrap();
@@ -113,7 +110,7 @@ async fn a_run_asks_an_instant_azure_no_more_often_than_it_did() {
     let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
     let before = world.wire.seen().len();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     let asked = world.wire.seen().split_off(before);
     let list: Vec<String> = asked.iter().map(|(method, path, status)| format!("{method} {path} {status}")).collect();
     // The budget of the design is 45; a third of these look after operations, ten are the two writes of the donor's protection.

@@ -1,13 +1,16 @@
 //! Pools and donors that do not fit: nothing is touched.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
-use kiln_engine::{AutoRequest, PoolOutcome, RunEnd, PARALLEL, Wish, auto_update, update};
+use kiln_engine::{AutoRequest, Context, PARALLEL, PoolOutcome, RunEnd, auto_update, resume, update};
 use kiln_prototype::donor::DonorRules;
+use kiln_prototype::journal::Outcome;
+use kiln_prototype::run::RunOptions;
 use kiln_sim_azure::{ContentsSpec, PoolSpec, Speed};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
+use crate::hold::HoldAt;
 use crate::world::{Made, World, node, pool_name, request};
 
 fn instant() -> Made {
@@ -44,7 +47,7 @@ async fn written(world: &World) -> Vec<String> {
 async fn assert_refused(world: &World, words: &str) {
     let before = written(world).await;
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
-    let RunEnd::Refused(reasons) = &report.ending else { panic!("{words}: {}", report.ending) };
+    let RunEnd::Refused(reasons) = &report.end else { panic!("{words}: {}", report.end) };
     assert!(reasons.iter().any(|reason| reason.contains(words)), "{words}: {reasons:?}");
     assert_eq!(world.wire.writes(), Vec::<String>::new(), "{words}");
     assert_eq!(written(world).await, before, "{words}");
@@ -100,9 +103,9 @@ async fn a_pool_of_one_a_missing_permission_and_our_own_node_are_refused() {
     assert_refused(&made.start().await, "Microsoft.Compute/snapshots/write").await;
 
     let world = instant().start().await;
-    let own = kiln_engine::Context { own_node: Some(node(1)), ..world.quiet() };
+    let own = Context { own_node: Some(node(1)), ..world.quiet() };
     let report = Box::pin(update(&own, &request(1))).await.unwrap();
-    assert!(matches!(&report.ending, RunEnd::Refused(_)), "{}", report.ending);
+    assert!(matches!(&report.end, RunEnd::Refused(_)), "{}", report.end);
     assert_eq!(world.wire.writes(), Vec::<String>::new());
 }
 
@@ -122,21 +125,50 @@ async fn all_pools_are_served_at_once_and_those_that_do_not_fit_are_skipped() {
     }
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().unwrap();
-    let mut asked = AutoRequest { pools: Vec::new(), rules, wish: Wish::default(), dry_run: true, parallel: PARALLEL };
+    let mut asked =
+        AutoRequest { pools: Vec::new(), rules, options: RunOptions::default(), dry_run: true, parallel: PARALLEL };
     let dry = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
-    assert!(dry.iter().all(|report| matches!(report.became, PoolOutcome::WouldClone(_))), "{dry:#?}");
+    assert!(dry.iter().all(|report| matches!(report.outcome, PoolOutcome::WouldClone(_))), "{dry:#?}");
     assert_eq!(world.wire.writes(), Vec::<String>::new(), "a dry run does nothing");
 
     asked.dry_run = false;
     let reports = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
-    assert!(reports.iter().all(|report| report.became.is_well()), "{reports:#?}");
+    assert!(reports.iter().all(|report| report.outcome.is_success()), "{reports:#?}");
     let (fit, unfit) = (&reports[0], &reports[1]);
-    let PoolOutcome::Ran(report) = &fit.became else { panic!("{fit:#?}") };
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
-    let PoolOutcome::Skipped(reasons) = &unfit.became else { panic!("{unfit:#?}") };
+    let PoolOutcome::Ran(report) = &fit.outcome else { panic!("{fit:#?}") };
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
+    let PoolOutcome::Skipped(reasons) = &unfit.outcome else { panic!("{unfit:#?}") };
     assert!(reasons[0].contains("upgrade policy"), "{reasons:?}");
 
     // The patch is in the image by now: nothing is left to do.
     let again = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
-    assert!(matches!(again[0].became, PoolOutcome::Skipped(_)), "{again:#?}");
+    assert!(matches!(again[0].outcome, PoolOutcome::Skipped(_)), "{again:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn resumed_run_has_exactly_the_consents_it_was_started_with() {
+    for allow_empty_pool in [false, true] {
+        let world = instant().pool(|pool| pool.capacity = 2).start().await;
+        let mut request = request(1);
+        request.options.allow_empty_pool = allow_empty_pool;
+        let died = HoldAt::new(1);
+        let process = world.process(died.clone());
+        tokio::select! {
+            report = Box::pin(update(&process, &request)) => panic!("{:?}", report.map(|report| report.end)),
+            () = died.reached() => {}
+        }
+        world.sim.delete_machine(node(0).as_str()).unwrap();
+        world.sim.scale(pool_name().as_str(), 1).unwrap();
+        let report = Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap();
+        match &report.end {
+            RunEnd::Refused(blockers) => {
+                assert!(!allow_empty_pool && blockers[0].contains("has one node"), "{allow_empty_pool}: {blockers:?}");
+            }
+            end => {
+                let completed = matches!(end, RunEnd::Closed(Outcome::Completed { .. }));
+                assert!(allow_empty_pool && completed, "{allow_empty_pool}: {end}");
+            }
+        }
+        world.state().await.assert_nothing_held();
+    }
 }

@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kiln_kubernetes::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, Readiness};
+use kiln_kubernetes::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION};
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::names;
+use kiln_types::tags::CLAIM_TAG;
 use kiln_types::{CANARY_TAG, Factory, ImageSource, PowerState, Protection, Provisioning, VersionState};
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -52,7 +53,7 @@ impl State {
         for (name, ready, cordoned, marks) in &self.nodes {
             assert!(*ready && !*cordoned && marks.is_empty(), "{name} {ready} {cordoned} {marks:?}");
         }
-        assert!(!self.tags.iter().any(|(key, value)| key == names::RUN_TAG && !value.is_empty()), "{:?}", self.tags);
+        assert!(!self.tags.iter().any(|(key, value)| key == CLAIM_TAG && !value.is_empty()), "{:?}", self.tags);
         assert!(self.litter.is_empty(), "{:?}", self.litter);
     }
 }
@@ -64,8 +65,8 @@ impl World {
         tokio::time::sleep(std::time::Duration::from_secs(3)).await;
         let azure = self.azure();
         let pool = self.pool().await;
-        let line = names::line(&self.sim.spec().resource_group, &pool.name).unwrap();
-        let versions = azure.versions(&line).await.unwrap();
+        let definition = names::definition(&self.sim.spec().resource_group, &pool.name).unwrap();
+        let versions = azure.versions(&definition).await.unwrap();
         let snapshot = azure.find_snapshot(&names::snapshot(&pool.name).unwrap()).await.unwrap();
         let canaries = azure.pools().await.unwrap().iter().filter(|pool| pool.tags.contains_key(CANARY_TAG)).count();
         let instances = azure.instances(&pool.name).await.unwrap();
@@ -109,7 +110,7 @@ impl World {
                 .map(|node| {
                     let marks = marks.iter().filter(|mark| node.annotations.contains_key(**mark));
                     let marks = marks.map(ToString::to_string).collect();
-                    (node.name.to_string(), node.readiness == Readiness::Ready, node.cordoned, marks)
+                    (node.name.to_string(), node.is_ready(), node.cordoned, marks)
                 })
                 .collect(),
             holder: lease.and_then(|spec| spec.holder_identity).unwrap_or_default(),

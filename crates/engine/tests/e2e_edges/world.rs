@@ -10,12 +10,13 @@ use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::{InProcess, Recorder};
 use kiln_azure::{Azure, AzureOptions};
-use kiln_engine::{Context, Request, DiscardEvents, Stop, EventSink, Wish};
-use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, Spread, WallClock};
+use kiln_engine::{Context, DiscardEvents, EventSink, RunRequest, Stop};
+use kiln_kubernetes::{Cluster, ClusterOptions, PodInspector, Spread, WallClock};
+use kiln_prototype::run::RunOptions;
 use kiln_sim_azure::{FaultPlan, MachineView, Options, PoolSpec, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{Kubelets, furnish};
-use kiln_types::{ImageSource, Pool, PoolName, Secret};
+use kiln_types::{ImageSource, Node, NodeName, Pool, PoolName, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::task::JoinHandle;
@@ -104,9 +105,12 @@ pub(crate) struct World {
     shift: Arc<AtomicI64>,
 }
 
+/// A planned fault that never happened means that the test shows less than it claims.
 impl Drop for World {
     fn drop(&mut self) {
         self.turns.abort();
+        let unfired = self.sim.unfired_faults();
+        assert!(unfired.is_empty() || std::thread::panicking(), "planned faults never fired: {unfired:?}");
     }
 }
 
@@ -145,13 +149,13 @@ impl World {
     }
 
     /// Another process, on another machine for all that anybody can tell.
-    pub(crate) fn process(&self, watcher: Arc<dyn EventSink>) -> Context<Azure> {
+    pub(crate) fn process(&self, events: Arc<dyn EventSink>) -> Context<Azure> {
         let cluster = self.cluster();
         let namespace = NAMESPACE.parse().unwrap();
         let ids = self.ids.clone();
         Context {
             factory: Arc::new(self.azure()),
-            inside: Arc::new(PodInspector::new(&cluster, &namespace, "kiln:test")),
+            inspector: Arc::new(PodInspector::new(&cluster, &namespace, "kiln:test")),
             cluster,
             namespace,
             resource_group: self.sim.spec().resource_group.clone(),
@@ -159,7 +163,7 @@ impl World {
             ids: Arc::new(move || format!("r{}", ids.fetch_add(1, Ordering::Relaxed)).parse().unwrap()),
             own_node: None,
             who: "alice@test".to_owned(),
-            watcher,
+            events,
             stop: Stop::never(),
         }
     }
@@ -175,9 +179,8 @@ impl World {
     /// Waits until every machine of the pool has a Ready node.
     pub(crate) async fn until_ready(&self) {
         for _ in 0..3600 {
-            let ready = |node: &NodeSeen| node.readiness == kiln_kubernetes::Readiness::Ready;
             let nodes = self.cluster().all_nodes().await.unwrap();
-            if nodes.len() == self.machines().len() && nodes.iter().all(ready) {
+            if nodes.len() == self.machines().len() && nodes.iter().all(Node::is_ready) {
                 return;
             }
             sleep(Duration::from_secs(1)).await;
@@ -199,8 +202,8 @@ pub(crate) fn node(number: u32) -> NodeName {
     format!("{POOL}{number:06}").parse().unwrap()
 }
 
-pub(crate) fn request(number: u32) -> Request {
-    Request { node: node(number), wish: Wish::default() }
+pub(crate) fn request(number: u32) -> RunRequest {
+    RunRequest { node: node(number), options: RunOptions::default() }
 }
 
 /// The version that an instance runs.

@@ -10,7 +10,7 @@ use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
 use kiln_bootstrap::images::Cache;
 use kiln_bootstrap::{AksVariables, Kind, Layer, Place, Resolved, resolve};
-use kiln_engine::launch::{Fate, Unobserved, choose, collect, create, delete, list, template};
+use kiln_engine::launch::{LaunchState, Unobserved, choose, collect, create, delete, list, template};
 use kiln_sim_azure::{FaultPlan, Options, Sim, WorldSpec};
 use kiln_types::{MachineName, Secret};
 
@@ -128,7 +128,7 @@ async fn a_machine_that_azure_cannot_make_is_collected_with_its_interface() {
         assert!(world.there() > before, "{kind}: something is left");
         let patience = Duration::from_mins(30);
         let soon = collect(&world.azure, "my-cluster", "2026-11-15T12:29:59Z".parse().unwrap(), patience, false).await;
-        assert!(soon.unwrap().kept.iter().all(|kept| kept.fate == Fate::Young));
+        assert!(soon.unwrap().kept.iter().all(|kept| kept.launch == LaunchState::Recent));
         assert!(world.there() > before);
         let later = collect(&world.azure, "my-cluster", "2026-11-15T12:30:00Z".parse().unwrap(), patience, false).await;
         assert_eq!(later.unwrap().removed.len(), 1, "{kind}");

@@ -180,6 +180,11 @@ impl Faults {
         })
     }
 
+    /// The rules that have not hit any request.
+    pub(crate) fn unfired(&self) -> Vec<Rule> {
+        self.rules.iter().filter(|(rule, seen)| *seen <= rule.skip).map(|(rule, _)| rule.clone()).collect()
+    }
+
     /// The fault that hits a request to the metadata service; a rule's name is matched with the path.
     pub(crate) fn hit_imds(&mut self, path: &str) -> Option<Kind> {
         self.find(|rule| rule.kind.is_imds() && matches(&rule.name, path))

@@ -223,6 +223,11 @@ impl Sim {
         self.lock().world.spec.clone()
     }
 
+    /// The planned faults that have not hit any request.
+    pub fn unfired_faults(&self) -> Vec<crate::FaultRule> {
+        self.lock().faults.unfired()
+    }
+
     /// The state, with the world brought up to date.
     pub(crate) fn turn(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::draft::Draft;
 use crate::artifact::Artifact;
-use kiln_types::SecretBytes;
 use crate::image::ExecPlugin;
 use crate::join::Credential;
 use crate::layout::{self, current};
+use kiln_types::SecretBytes;
 
 /// The audience of tokens for clusters of AKS, which all share one.
 const AKS_AUDIENCE: &str = "6dae42f8-4368-4678-94ff-3960e28e3630";

@@ -9,8 +9,8 @@ use super::draft::Draft;
 use super::kubelet::ended;
 use super::{Block, Late};
 use crate::artifact::{Affect, Artifact};
-use kiln_types::sha256_hex;
 use crate::layout::{self, KUBELET_UNIT, RUNTIME_UNIT, UNITS};
+use kiln_types::sha256_hex;
 
 /// On the disk of the system: it is there at every start, and a disk that is not would leave the machine without the swap that pods
 /// were promised.

@@ -84,7 +84,9 @@ pub(super) fn snapshot(run: &Run, observed: &Observed) -> Assessed {
                 Ok(Assessment::Act(Action::DeleteSnapshot, Some(Memo::Target(name))))
             }
             Provisioning::Succeeded if own => Ok(Assessment::done()),
-            Provisioning::Succeeded => refuse(format!("snapshot `{}` was created by someone else meanwhile", snapshot.name)),
+            Provisioning::Succeeded => {
+                refuse(format!("snapshot `{}` was created by someone else meanwhile", snapshot.name))
+            }
             Provisioning::Failed | Provisioning::Canceled => Ok(Assessment::act(Action::DeleteSnapshot)),
         };
     }

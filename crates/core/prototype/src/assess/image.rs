@@ -22,7 +22,8 @@ pub(super) fn publish(run: &Run, observed: &Observed) -> Assessed {
     }
     let Some(snapshot) = observed.snapshot()?.filter(|snapshot| snapshot.provisioning == Provisioning::Succeeded)
     else {
-        let message = format!("snapshot `{}` was deleted before the version was created: start a new run", header.snapshot);
+        let message =
+            format!("snapshot `{}` was deleted before the version was created: start a new run", header.snapshot);
         return Ok(Assessment::fail(ErrorClass::NotFound, message));
     };
     if snapshot.tags.get(VERSION_TAG).map(String::as_str) != Some(header.version.as_str()) {
@@ -59,7 +60,9 @@ fn published(run: &Run, observed: &Observed, version: &ImageVersion) -> Assessed
         VersionState::Deleting => wait("a version of the same name is being deleted"),
         VersionState::Failed if !version.excluded || is_used(run, observed, number)? => Assessment::fail(
             ErrorClass::Unexpected,
-            format!("version {number} is in use and the last write to it failed: repeat that write, or roll the version back"),
+            format!(
+                "version {number} is in use and the last write to it failed: repeat that write, or roll the version back"
+            ),
         ),
         VersionState::Failed => Assessment::delete(number),
         VersionState::Other(state) => {

@@ -19,7 +19,8 @@ pub(super) fn include(run: &Run, observed: &Observed) -> Assessed {
     if is_uninterrupted(run, Step::Include) {
         return include();
     }
-    let deleted = || Ok(Assessment::fail(ErrorClass::NotFound, format!("version {number} was deleted by someone else")));
+    let deleted =
+        || Ok(Assessment::fail(ErrorClass::NotFound, format!("version {number} was deleted by someone else")));
     let Some(version) = own_version(run, observed.versions()?) else { return deleted() };
     match version.state {
         VersionState::Deleting => deleted(),

@@ -112,10 +112,8 @@ pub fn choose(nodes: &[Node], rules: &DonorRules, input: DonorInput<'_>) -> Choi
     let found = found(&rows, pass);
 
     let today = jiff::tz::Offset::UTC.to_datetime(input.now).date();
-    let pause = input
-        .definition
-        .and_then(|definition| Pause::read(&definition.tags))
-        .filter(|pause| pause.is_active(today));
+    let pause =
+        input.definition.and_then(|definition| Pause::read(&definition.tags)).filter(|pause| pause.is_active(today));
     let longest_ready = rows.iter().filter(|row| row.is_eligible(pass)).reduce(|best, row| {
         // Rows are sorted by name, so that two processes agree on ties.
         if row.ready_for > best.ready_for { row } else { best }

@@ -216,7 +216,8 @@ fn ancestry_rule(node: &Node, instance: Option<&Instance>, input: DonorInput<'_>
         return Some(IneligibleReason::RejectedAncestor(ancestor));
     }
     let rejected = rollback::describe_rejected(&definition.tags, input.versions);
-    same_patch(&PatchLevel::from_node(node), rejected.iter().map(RejectedEvidence::from)).map(IneligibleReason::SamePatch)
+    same_patch(&PatchLevel::from_node(node), rejected.iter().map(RejectedEvidence::from))
+        .map(IneligibleReason::SamePatch)
 }
 
 /// Whether a node has the pool's name, even if its instance no longer exists.

@@ -78,7 +78,10 @@ fn each_rule_of_kamino_is_checked() {
     assert_eq!(broken(|w| w.node.heartbeat = None), [IneligibleReason::ReadyUnknown]);
     assert_eq!(
         broken(|w| w.rules.minimum_ready = Span::from_secs(6 * 3600 + 1)),
-        [IneligibleReason::ReadyTooShort { ready_for: Span::from_secs(6 * 3600), minimum: Span::from_secs(6 * 3600 + 1) }]
+        [IneligibleReason::ReadyTooShort {
+            ready_for: Span::from_secs(6 * 3600),
+            minimum: Span::from_secs(6 * 3600 + 1)
+        }]
     );
 }
 
@@ -118,7 +121,10 @@ fn each_rule_of_kiln_is_checked() {
     assert_eq!(broken(|w| w.node.held_by = Some("r9".into())), []);
     let stopped = broken(|w| w.instances[0].power = PowerState::Stopped);
     assert_eq!(stopped, [IneligibleReason::Instance("its instance is stopped".into())]);
-    assert!(matches!(broken(|w| w.instances[0].provisioning = Provisioning::Failed)[..], [IneligibleReason::Instance(_)]));
+    assert!(matches!(
+        broken(|w| w.instances[0].provisioning = Provisioning::Failed)[..],
+        [IneligibleReason::Instance(_)]
+    ));
 }
 
 #[test]
@@ -139,11 +145,13 @@ fn descendants_of_a_rejected_version_are_ineligible() {
 #[test]
 fn node_with_a_rejected_kernel_is_ineligible() {
     let same = broken(|w| {
-        w.definition.tags = tags([(REJECTED_TAG, "2026.11.08"), ("kiln-rejected-01", "2026.11.08 kernel=5.4.0-1036-azure")]);
+        w.definition.tags =
+            tags([(REJECTED_TAG, "2026.11.08"), ("kiln-rejected-01", "2026.11.08 kernel=5.4.0-1036-azure")]);
     });
     assert!(matches!(&same[..], [IneligibleReason::SamePatch(_)]), "{same:?}");
     let other = broken(|w| {
-        w.definition.tags = tags([(REJECTED_TAG, "2026.11.08"), ("kiln-rejected-01", "2026.11.08 kernel=5.4.0-1034-azure")]);
+        w.definition.tags =
+            tags([(REJECTED_TAG, "2026.11.08"), ("kiln-rejected-01", "2026.11.08 kernel=5.4.0-1034-azure")]);
     });
     assert_eq!(other, []);
 }

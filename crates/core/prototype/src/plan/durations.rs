@@ -140,7 +140,10 @@ mod tests {
         ];
         let durations = Durations::measured(&journal);
         let expected = durations.expected(Step::PowerOff);
-        assert_eq!(expected, ExpectedDuration { takes: Some(Duration::from_secs(90)), source: DurationSource::Measured(2) });
+        assert_eq!(
+            expected,
+            ExpectedDuration { takes: Some(Duration::from_secs(90)), source: DurationSource::Measured(2) }
+        );
         assert_eq!(durations.expected(Step::Publish).source, DurationSource::Published);
     }
 

@@ -1,5 +1,5 @@
-use kiln_types::{Inspection, SecretPlace};
 use kiln_types::{ImageDefinition, ImageVersion, Instance, OsDisk, Pool, VersionState};
+use kiln_types::{Inspection, SecretPlace};
 
 use super::*;
 use crate::donor::Node;
@@ -152,7 +152,9 @@ fn options_change_the_plan() {
     world.policy.new_nodes = 5;
     world.policy.deallocate = true;
     let all = steps(&world);
-    assert!(!all.contains(&Step::CreateCanary) && !all.contains(&Step::AwaitCanary) && !all.contains(&Step::DeleteCanary));
+    assert!(
+        !all.contains(&Step::CreateCanary) && !all.contains(&Step::AwaitCanary) && !all.contains(&Step::DeleteCanary)
+    );
     assert_eq!(does(&world, Step::Model).unwrap(), "point the model at 2026.11.15");
     assert_eq!(does(&world, Step::AddNodes).unwrap(), "add 5 nodes");
     assert!(does(&world, Step::PowerOff).unwrap().starts_with("deallocate"));

@@ -416,7 +416,12 @@ mod tests {
             Kind::all().map(|kind| (kind, kind.consent())).filter(|(_, consent)| *consent != Never).collect();
         assert_eq!(
             accepted,
-            [(Kind::Managed, Force), (Kind::PoolOfOne, AllowEmptyPool), (Kind::SamePatch, Force), (Kind::Original, Force)]
+            [
+                (Kind::Managed, Force),
+                (Kind::PoolOfOne, AllowEmptyPool),
+                (Kind::SamePatch, Force),
+                (Kind::Original, Force)
+            ]
         );
     }
 

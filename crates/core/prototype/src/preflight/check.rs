@@ -242,7 +242,11 @@ fn inspection_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
     let delaying = inspection.fstab.iter().filter(|entry| entry.holds_up_a_clone());
     let mounts: Vec<&str> = delaying.map(|entry| entry.mount_point.as_str()).collect();
     let blockers = [
-        when(full, Kind::DiskFull, format!("{free} % of the donor's disk is free; at least {MIN_FREE_PERCENT} % needed")),
+        when(
+            full,
+            Kind::DiskFull,
+            format!("{free} % of the donor's disk is free; at least {MIN_FREE_PERCENT} % needed"),
+        ),
         when(!mounts.is_empty(), Kind::Fstab, format!("mounted by UUID without `nofail`: {}", mounts.join(", "))),
         in_files(&inspection.static_addresses, Kind::StaticAddress, "an address of its own"),
         in_files(&inspection.literal_host_names, Kind::HostName, "its own name"),

@@ -1,6 +1,6 @@
 use kiln_types::{
-    Generation, ImageDefinition, ImageVersion, Instance, JoinCredential, Node, OsDisk, Plan, Pool, Protection, Readiness,
-    parse_fstab,
+    Generation, ImageDefinition, ImageVersion, Instance, JoinCredential, Node, OsDisk, Plan, Pool, Protection,
+    Readiness, parse_fstab,
 };
 
 use super::*;
@@ -223,7 +223,8 @@ fn rejected_patch_blocks_unless_forced() {
     let same = |force: bool| {
         report(|w| {
             w.options.force = force;
-            w.definitions[0].tags = tags([("kiln-rejected", "2026.11.08"), ("kiln-rejected-01", "2026.11.08 kernel=5.4.0-1036-azure")]);
+            w.definitions[0].tags =
+                tags([("kiln-rejected", "2026.11.08"), ("kiln-rejected-01", "2026.11.08 kernel=5.4.0-1036-azure")]);
         })
     };
     assert_eq!(same(false).blockers[0].kind, Kind::SamePatch);

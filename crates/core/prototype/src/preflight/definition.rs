@@ -101,8 +101,7 @@ pub fn choose_definition<'a>(
     recipe: &ImageSource,
 ) -> DefinitionChoice<'a> {
     let names = definition_names(base, wanted);
-    let existing =
-        |name: &DefinitionName| found.iter().find(|definition| same_definition(&definition.name, name));
+    let existing = |name: &DefinitionName| found.iter().find(|definition| same_definition(&definition.name, name));
     let in_recipe = match recipe {
         ImageSource::Definition(name) | ImageSource::ExactVersion(name, _) => existing(name),
         _ => None,
@@ -178,7 +177,10 @@ mod tests {
 
     #[test]
     fn each_immutable_property_is_compared() {
-        assert_eq!(mismatches(&ImageDefinition { generation: Generation::V2, ..definition() }, &wanted()), [Mismatch::Generation]);
+        assert_eq!(
+            mismatches(&ImageDefinition { generation: Generation::V2, ..definition() }, &wanted()),
+            [Mismatch::Generation]
+        );
         let arm = ImageDefinition { architecture: Architecture::Arm64, ..definition() };
         assert_eq!(mismatches(&arm, &wanted()), [Mismatch::Architecture]);
         let trusted = ImageDefinition { security_type: SecurityType::TrustedLaunch, ..definition() };
@@ -188,7 +190,8 @@ mod tests {
     #[test]
     fn definition_that_only_supports_trusted_launch_is_a_mismatch() {
         let supported = SecurityType::Other("TrustedLaunchSupported".into());
-        let definition = ImageDefinition { security_type: supported.clone(), generation: Generation::V2, ..definition() };
+        let definition =
+            ImageDefinition { security_type: supported.clone(), generation: Generation::V2, ..definition() };
         let wanted = DefinitionRequirements { security_type: supported, generation: Generation::V2, ..wanted() };
         assert_eq!(mismatches(&definition, &wanted), [Mismatch::NoSnapshotSupport("TrustedLaunchSupported".into())]);
     }

@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn ours_win_whatever_the_case_of_theirs() {
-        let merged = merge_tags(&tags(&[("builtfrom", "me"), ("team", "ml")]), &tags(&[("BuiltFrom", "node0")])).unwrap();
+        let merged =
+            merge_tags(&tags(&[("builtfrom", "me"), ("team", "ml")]), &tags(&[("BuiltFrom", "node0")])).unwrap();
         assert_eq!(merged, tags(&[("BuiltFrom", "node0"), ("team", "ml")]));
     }
 

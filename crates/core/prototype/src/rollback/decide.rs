@@ -209,11 +209,7 @@ fn writes(
     writes
 }
 
-fn find<'a>(
-    requested: &VersionNumber,
-    versions: &'a [ImageVersion],
-    region: &str,
-) -> Result<&'a ImageVersion, Error> {
+fn find<'a>(requested: &VersionNumber, versions: &'a [ImageVersion], region: &str) -> Result<&'a ImageVersion, Error> {
     let Some(version) = versions.iter().find(|version| version.number == *requested) else {
         let mut existing: Vec<&VersionNumber> = versions.iter().map(|version| &version.number).collect();
         existing.sort();
@@ -240,7 +236,11 @@ fn find<'a>(
 }
 
 /// What each rejected version introduced, compared with the version that new nodes get instead.
-fn described(rejected: &BTreeSet<VersionNumber>, target: Target<'_>, versions: &[ImageVersion]) -> Vec<RejectedVersion> {
+fn described(
+    rejected: &BTreeSet<VersionNumber>,
+    target: Target<'_>,
+    versions: &[ImageVersion],
+) -> Vec<RejectedVersion> {
     let print = |version: &ImageVersion| Fingerprint::from_provenance(&Provenance::read(&version.tags));
     let before = match target {
         Target::Version(version) => Some(print(version)),

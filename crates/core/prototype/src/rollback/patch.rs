@@ -123,9 +123,13 @@ impl fmt::Display for SamePatch {
 /// It repeats it if *all* changes that the rejected version introduced are present unchanged, whatever else was installed. Once one of
 /// them has changed, that may be the fix; whether it is, the canary and the person who unpaused the pool decide. Without package lists,
 /// kernel, kubelet and runtime are compared, and if none of these changed, the hash of the list.
-pub fn same_patch<'a>(donor: &PatchLevel, evidence: impl IntoIterator<Item = RejectedEvidence<'a>>) -> Option<SamePatch> {
+pub fn same_patch<'a>(
+    donor: &PatchLevel,
+    evidence: impl IntoIterator<Item = RejectedEvidence<'a>>,
+) -> Option<SamePatch> {
     evidence.into_iter().find_map(|evidence| {
-        let shared = by_contents(donor, evidence).unwrap_or_else(|| by_fingerprint(donor, &evidence.rejected.introduced));
+        let shared =
+            by_contents(donor, evidence).unwrap_or_else(|| by_fingerprint(donor, &evidence.rejected.introduced));
         (!shared.is_empty()).then(|| SamePatch { version: evidence.rejected.number.clone(), shared })
     })
 }
@@ -234,7 +238,8 @@ mod tests {
         let (before, after) = (facts(&before, "2026.11.08"), facts(&inspection(), "2026.11.15"));
         let silent = RejectedVersion { introduced: Fingerprint::default(), ..rejected() };
         let check = |donor: &Patch| {
-            same_patch(donor, [RejectedEvidence { rejected: &silent, contents: Some((&before, &after)) }]).map(|same| same.shared)
+            same_patch(donor, [RejectedEvidence { rejected: &silent, contents: Some((&before, &after)) }])
+                .map(|same| same.shared)
         };
         let on_top = donor(|inside| _ = inside.packages.insert("bash".into(), "4.5".into()));
         assert_eq!(check(&on_top).unwrap(), ["curl 7.58.0"]);

@@ -27,7 +27,10 @@ pub fn read_rejected(tags: &Tags) -> Vec<RejectedVersion> {
         let slot = (1..=MAX_REJECTED).map(slot).find(|slot| owner(tags, slot).as_ref() == Some(number));
         slot.and_then(|slot| tag_value(tags, &slot)).map_or_else(Fingerprint::default, parse)
     };
-    rejected_numbers(tags).into_iter().map(|number| RejectedVersion { introduced: introduced(&number), number }).collect()
+    rejected_numbers(tags)
+        .into_iter()
+        .map(|number| RejectedVersion { introduced: introduced(&number), number })
+        .collect()
 }
 
 /// The rejected versions of an image definition, lowest first. For versions without a recorded fingerprint, rejected by a canary or by
@@ -63,7 +66,8 @@ pub fn reject(tags: &Tags, more: &[RejectedVersion]) -> Tags {
     let mut changes = Tags::from([(REJECTED_TAG.to_owned(), list(&all))]);
     for rejected in more.iter().filter(|rejected| all.contains(&rejected.number)) {
         let mut slots = (1..=MAX_REJECTED).map(slot).filter(|slot| !changes.contains_key(slot));
-        let free = |slot: &String| owner(tags, slot).is_none_or(|owner| owner == rejected.number || !all.contains(&owner));
+        let free =
+            |slot: &String| owner(tags, slot).is_none_or(|owner| owner == rejected.number || !all.contains(&owner));
         if let Some(slot) = slots.find(free) {
             changes.insert(slot, write(rejected));
         }
@@ -146,7 +150,10 @@ mod tests {
         let versions = [with("2026.11.01", "1030"), with("2026.11.08", "1032"), excluded];
         let definition = tags([(REJECTED_TAG, "2026.11.15")]);
         let introduced = Fingerprint { kernel: Some("1036".into()), ..Fingerprint::default() };
-        assert_eq!(describe_rejected(&definition, &versions), [RejectedVersion { number: number("2026.11.15"), introduced }]);
+        assert_eq!(
+            describe_rejected(&definition, &versions),
+            [RejectedVersion { number: number("2026.11.15"), introduced }]
+        );
         assert_eq!(describe_rejected(&definition, &[])[0].introduced, Fingerprint::default());
         let marked = reject(&Tags::new(), &[rejected("2026.11.15")]);
         assert_eq!(describe_rejected(&marked, &versions), [rejected("2026.11.15")]);

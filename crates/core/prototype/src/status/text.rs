@@ -87,7 +87,11 @@ impl fmt::Display for NewNodes {
 impl fmt::Display for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} instances run {}", self.instances, self.image)?;
-        if self.rejected { f.write_str(", which was taken back; `kiln prototype refresh` replaces them") } else { Ok(()) }
+        if self.rejected {
+            f.write_str(", which was taken back; `kiln prototype refresh` replaces them")
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -23,17 +23,17 @@ fn a_run_that_nobody_disturbs_ends_well_and_holds_nothing() {
         assert!(world.snapshot.is_none(), "{}: the copy is still there", scenario.name);
         let latest = world.latest().unwrap();
         assert_eq!(latest.read.number, number(TODAY), "{}", scenario.name);
-        let line = world.definition_name.clone();
-        let image = if scenario.policy.pin {
-            ImageSource::ExactVersion(line, number(TODAY))
+        let definition = world.definition_name.clone();
+        let image = if scenario.options.pin {
+            ImageSource::ExactVersion(definition, number(TODAY))
         } else {
-            ImageSource::Definition(line)
+            ImageSource::Definition(definition)
         };
         assert_eq!(world.pool.recipe.image, image, "{}", scenario.name);
         assert!(!world.bootstraps, "{}: the custom data is still there", scenario.name);
         let extensions: Vec<&str> = world.pool.recipe.extensions.iter().map(|e| e.name.as_str()).collect();
         assert_eq!(extensions, ["k8s-billing"], "{}: the script goes, all else stays", scenario.name);
-        assert_eq!(world.pool.capacity, 3 + scenario.policy.new_nodes, "{}", scenario.name);
+        assert_eq!(world.pool.capacity, 3 + scenario.options.new_nodes, "{}", scenario.name);
         assert!(world.saved, "{}: the way back", scenario.name);
     }
 }
@@ -86,7 +86,7 @@ fn assert_same_end_wherever_it_dies(scenario: &Scenario, spoil: impl Fn(&mut Wor
 fn a_run_that_fails_before_the_copy_gives_everything_back_wherever_it_dies() {
     for scenario in [Scenario::first(), Scenario { held_before: true, ..Scenario::second() }] {
         for (place, least) in [("act drain ", 24), ("act snapshot ", 36)] {
-            let refuse = |world: &mut World| world.faults.rules.push((place.to_owned(), Fault::Permission, u32::MAX));
+            let refuse = |world: &mut World| world.faults.plan(place.to_owned(), Fault::Permission, u32::MAX);
             assert_same_end_wherever_it_dies(&scenario, refuse, least);
         }
     }

@@ -1,8 +1,8 @@
 //! What an earlier run left, of today and of other days.
 
 use kiln_prototype::journal::{Outcome, Route};
-use kiln_prototype::names::{REJECTED_TAG, VERSION_TAG};
 use kiln_prototype::step::Step;
+use kiln_types::tags::{REJECTED_TAG, VERSION_TAG};
 use kiln_types::{ErrorClass, Provisioning, Snapshot, Tags, VersionState};
 
 use crate::driver::{Driver, End, replay};
@@ -80,7 +80,7 @@ fn a_copy_of_which_a_version_is_still_made_is_left_to_its_run() {
 #[test]
 fn a_run_that_goes_on_past_midnight_keeps_its_day() {
     let mut scenario = Scenario::first();
-    scenario.policy.new_nodes = 1;
+    scenario.options.new_nodes = 1;
     let mut world = scenario.world();
     // It dies while the version is made, at half past eleven, and is taken up the next afternoon.
     world.faults.crash = Some((Step::Publish, Point::AfterRecord));
@@ -113,7 +113,7 @@ fn a_version_of_today_that_is_in_use_is_not_made_again() {
     add_version(&mut world, TODAY, false, VersionState::Succeeded);
     assert_eq!(expect_completed(&scenario, &mut world), Route::FromVersion);
     assert!(never_stopped(&world));
-    assert!(!world.acts.iter().any(|act| act.starts_with("try ")), "it was proven before");
+    assert!(!world.acts.iter().any(|act| act.starts_with("create-canary ")), "it was proven before");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_version_of_today_that_was_found_bad_is_replaced_when_asked_only() {
     let bad = |world: &mut World| {
         add_version(world, TODAY, true, VersionState::Succeeded);
         world.versions.get_mut(&number(TODAY)).unwrap().joins = false;
-        world.line.as_mut().unwrap().tags.insert(REJECTED_TAG.to_owned(), format!("2026.11.01 {TODAY}"));
+        world.definition.as_mut().unwrap().tags.insert(REJECTED_TAG.to_owned(), format!("2026.11.01 {TODAY}"));
     };
     let mut world = scenario.world();
     bad(&mut world);
@@ -130,20 +130,24 @@ fn a_version_of_today_that_was_found_bad_is_replaced_when_asked_only() {
     assert_eq!((step, class), (Step::Survey, ErrorClass::Refused));
     assert!(message.contains("--replace-today") && never_stopped(&world), "{message}");
 
-    scenario.policy.replace_today = true;
+    scenario.options.replace_today = true;
     let mut world = scenario.world();
     bad(&mut world);
     // Left by the run that made the bad one: it would make the same one again.
     leave_copy(&mut world, TODAY, Provisioning::Succeeded);
     assert_eq!(expect_completed(&scenario, &mut world), Route::Full);
     assert!(world.versions[&number(TODAY)].joins && !never_stopped(&world));
-    assert_eq!(world.line.unwrap().tags[REJECTED_TAG], "2026.11.01", "what is said of the old one is not said of the new");
+    assert_eq!(
+        world.definition.unwrap().tags[REJECTED_TAG],
+        "2026.11.01",
+        "what is said of the old one is not said of the new"
+    );
 }
 
 #[test]
 fn what_new_nodes_get_or_instances_run_is_not_replaced() {
     let mut scenario = Scenario::second();
-    scenario.policy.replace_today = true;
+    scenario.options.replace_today = true;
     let mut world = scenario.world();
     add_version(&mut world, TODAY, false, VersionState::Succeeded);
     let (_, class, message) = expect_failed(&scenario, &mut world);
@@ -188,7 +192,7 @@ fn a_model_that_somebody_set_back_is_switched_and_stripped_again() {
     world.pool.recipe = original.pool.recipe;
     world.bootstraps = true;
     // It fails after the switch and before the strip, and says so for the next run.
-    world.faults.rules.push(("act strip-scripts ".to_owned(), Fault::Permission, u32::MAX));
+    world.faults.plan("act strip-scripts ".to_owned(), Fault::Permission, u32::MAX);
     let (step, ..) = expect_failed(&scenario, &mut world);
     assert_eq!(step, Step::StripScripts);
     world.faults.rules.clear();
@@ -210,6 +214,6 @@ fn a_donor_of_another_day_under_the_same_id_is_not_touched() {
 
 #[test]
 fn the_version_is_the_day_on_which_the_run_was_started() {
-    let policy = kiln_prototype::run::RunOptions::default();
-    assert_eq!(header(BEGIN, &policy, true).version, number(TODAY));
+    let options = kiln_prototype::run::RunOptions::default();
+    assert_eq!(header(BEGIN, &options, true).version, number(TODAY));
 }

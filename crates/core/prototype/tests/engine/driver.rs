@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use kiln_prototype::action::Action;
-use kiln_prototype::decide::{Decision, Stuck, Wait, acted, failed, next, settled};
+use kiln_prototype::decide::{
+    Decision, Stuck, Wait, event_after_action, event_after_failure, event_after_operation, next,
+};
 use kiln_prototype::journal::{Entry, Event, Memo, Outcome, Run, StepFailure};
 use kiln_prototype::observed::Observed;
 use kiln_prototype::run::Header;
@@ -44,7 +46,7 @@ impl Driver {
     /// Begins a run.
     pub(crate) fn open(world: &mut World, who: &str, id: &str, header: &Header) -> Result<Self, End> {
         take_lease(world, who)?;
-        let run = Run::open(id.parse().unwrap(), header.clone()).unwrap();
+        let run = Run::open(id.parse().unwrap(), header.clone());
         let revision = world.journal.revision;
         let mut driver = Self { who: who.to_owned(), run, seen: Observed::default(), revision, stutters: false };
         driver.record(world, Event::Opened { header: Box::new(header.clone()) })?;
@@ -73,7 +75,7 @@ impl Driver {
                 return end;
             }
         }
-        panic!("no end after {MOST_TURNS} turns, at {:?}", kiln_prototype::decide::current(&self.run));
+        panic!("no end after {MOST_TURNS} turns, at {:?}", kiln_prototype::decide::current_step(&self.run));
     }
 
     /// One decision.
@@ -81,9 +83,9 @@ impl Driver {
         world.pass();
         world.check();
         let turned = match next(&self.run, &self.seen, world.now) {
-            Decision::Look(facts) => self.look(world, &facts),
-            Decision::Run { step, action, memo } => self.act(world, step, &action, memo),
-            Decision::Release { held, action } => self.act(world, held.released_by(), &action, None),
+            Decision::Read(facts) => self.read(world, &facts),
+            Decision::Act { step, action, memo } => self.act(world, step, &action, memo),
+            Decision::Release { hold, action } => self.act(world, hold.released_by(), &action, None),
             Decision::Wait(wait) => self.wait(world, wait),
             Decision::Record(event) => self.note(world, event),
             Decision::Done(outcome) => Err(End::Done(outcome)),
@@ -93,9 +95,9 @@ impl Driver {
         turned.err()
     }
 
-    fn look(&mut self, world: &mut World, facts: &[kiln_prototype::observed::Fact]) -> Result<(), End> {
+    fn read(&mut self, world: &mut World, facts: &[kiln_prototype::observed::Fact]) -> Result<(), End> {
         for fact in facts {
-            if let Err(failure) = world.look(*fact, &self.run.header, &mut self.seen) {
+            if let Err(failure) = world.read(*fact, &self.run.header, &mut self.seen) {
                 return self.fail(world, failure);
             }
         }
@@ -114,10 +116,10 @@ impl Driver {
         die(world, step, Point::AfterAct)?;
         self.seen.forget(action);
         let event = match done {
-            Ok(handle) => acted(step, handle),
+            Ok(handle) => event_after_action(step, handle),
             Err(failure) => {
                 self.seen = Observed::default();
-                Some(failed(&self.run, step, failure))
+                Some(event_after_failure(&self.run, step, failure))
             }
         };
         if let Some(event) = event {
@@ -141,7 +143,7 @@ impl Driver {
                     self.renew(world);
                     Ok(())
                 }
-                Ok(OperationState::Succeeded) => match settled(&mut self.run, step) {
+                Ok(OperationState::Succeeded) => match event_after_operation(&mut self.run, step) {
                     Some(event) => self.record(world, event),
                     None => Ok(()),
                 },
@@ -150,7 +152,7 @@ impl Driver {
                     self.fail(world, StepFailure::new(failure.class, failure.to_string()))
                 }
                 Err(_) => {
-                    self.run.settle(step);
+                    self.run.clear_handle(step);
                     self.seen = Observed::default();
                     Ok(())
                 }
@@ -173,8 +175,8 @@ impl Driver {
     }
 
     fn fail(&mut self, world: &mut World, failure: StepFailure) -> Result<(), End> {
-        let step = kiln_prototype::decide::current(&self.run).expect("a step that failed");
-        self.record(world, failed(&self.run, step, failure))
+        let step = kiln_prototype::decide::current_step(&self.run).expect("a step that failed");
+        self.record(world, event_after_failure(&self.run, step, failure))
     }
 
     /// Writes down, over what was read and nothing else.
@@ -183,7 +185,7 @@ impl Driver {
             return Err(End::Lost("journal"));
         }
         let entry = Entry { run: self.run.id.clone(), at: world.now, event };
-        self.run.note(entry.at, &entry.event);
+        self.run.apply(entry.at, &entry.event);
         world.journal.entries.push(entry);
         world.journal.revision += 1;
         self.revision = world.journal.revision;

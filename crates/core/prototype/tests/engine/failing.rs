@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use kiln_prototype::decide::Stuck;
 use kiln_prototype::journal::Outcome;
-use kiln_prototype::names::REJECTED_TAG;
 use kiln_prototype::step::Step;
+use kiln_types::tags::REJECTED_TAG;
 use kiln_types::{ErrorClass, VersionState};
 
 use crate::driver::{Driver, End};
@@ -37,7 +37,7 @@ fn mend_and_resume(world: &mut World) -> End {
 
 fn assert_failed_for_good(scenario: &Scenario, place: &str, fault: &Fault, step: Step, context: &str) {
     let mut world = scenario.world();
-    world.faults.rules.push((place.to_owned(), fault.clone(), FOREVER));
+    world.faults.plan(place.to_owned(), fault.clone(), FOREVER);
     let end = scenario.run(&mut world);
     assert_rules(&world, context);
     match end {
@@ -50,10 +50,10 @@ fn assert_failed_for_good(scenario: &Scenario, place: &str, fault: &Fault, step:
                 assert!(world.latest().is_none_or(|latest| latest.read.number != number(TODAY)), "{context}: latest");
             }
         }
-        End::Stuck(Stuck { held, step: at, reason, advice }) => {
+        End::Stuck(Stuck { holds, step: at, reason, advice }) => {
             assert_eq!(at, step, "{context}");
             let given = step.releases().unwrap();
-            assert_eq!(held.first(), Some(&given), "{context}: what is given back first is what it cannot give back");
+            assert_eq!(holds.first(), Some(&given), "{context}: what is given back first is what it cannot give back");
             assert!(!reason.is_empty() && advice.contains("kiln prototype resume"), "{context}: {advice}");
             let end = mend_and_resume(&mut world);
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
@@ -106,7 +106,7 @@ fn what_passes_changes_nothing_of_the_end() {
         for (step, fault) in acting(&scenario).into_iter().flat_map(|step| faults.iter().map(move |f| (step, f))) {
             let context = format!("{}: {fault:?} in {step}", scenario.name);
             let mut world = scenario.world();
-            world.faults.rules.push((format!("act {step} "), fault.clone(), 1));
+            world.faults.plan(format!("act {step} "), fault.clone(), 1);
             let end = scenario.run(&mut world);
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
             assert_eq!(end_state(&world), end_state(&undisturbed), "{context}");
@@ -124,12 +124,12 @@ fn what_cannot_be_read_is_tried_again_and_then_given_back() {
         for fact in facts {
             let context = format!("{}: {fact}", scenario.name);
             let mut world = scenario.world();
-            world.faults.rules.push((format!("look {fact}"), Fault::Throttled, 3));
+            world.faults.plan(format!("read {fact}"), Fault::Throttled, 3);
             scenario.run(&mut world);
             assert_eq!(end_state(&world), end_state(&undisturbed), "{context}");
 
             let mut world = scenario.world();
-            world.faults.rules.push((format!("look {fact}"), Fault::Permission, FOREVER));
+            world.faults.plan(format!("read {fact}"), Fault::Permission, FOREVER);
             let mut end = scenario.run(&mut world);
             if matches!(end, End::Stuck(_)) {
                 end = mend_and_resume(&mut world);
@@ -162,13 +162,13 @@ fn a_deletion_that_reports_success_and_has_not_happened_is_done_again_a_few_time
     for place in places {
         let scenario = if place.contains("strip") { Scenario::first() } else { Scenario::second() };
         let mut world = scenario.world();
-        world.faults.rules.push((place.to_owned(), Fault::InVain, 3));
+        world.faults.plan(place.to_owned(), Fault::InVain, 3);
         let end = scenario.run(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{place}: {end:?}");
         assert_rules(&world, place);
 
         let mut world = scenario.world();
-        world.faults.rules.push((place.to_owned(), Fault::InVain, FOREVER));
+        world.faults.plan(place.to_owned(), Fault::InVain, FOREVER);
         match scenario.run(&mut world) {
             End::Stuck(stuck) => assert_eq!(stuck.step, Step::DeleteCanary),
             End::Done(Outcome::Failed { failure, .. }) => assert!(failure.message.contains("5 times"), "{failure}"),
@@ -184,11 +184,14 @@ fn a_canary_that_does_not_join_condemns_the_version_and_nobody_gets_it() {
         world.bad_disk = true;
         let End::Done(Outcome::Rejected { version, reason }) = scenario.run(&mut world) else { panic!() };
         assert_eq!(version, number(TODAY));
-        assert!(reason.contains("has not joined"), "{reason}");
+        assert!(reason.contains("is not Ready"), "{reason}");
         assert!(world.versions[&version].read.excluded);
-        let tags = &world.line.as_ref().unwrap().tags;
+        let tags = &world.definition.as_ref().unwrap().tags;
         assert_eq!(tags[REJECTED_TAG], TODAY);
-        assert!(tags.iter().any(|(name, value)| name.starts_with("kiln-rejected-") && value.starts_with(TODAY)), "{tags:?}");
+        assert!(
+            tags.iter().any(|(name, value)| name.starts_with("kiln-rejected-") && value.starts_with(TODAY)),
+            "{tags:?}"
+        );
         assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
         assert_nothing_held(&world, &scenario, scenario.name);
         assert_rules(&world, scenario.name);
@@ -199,18 +202,18 @@ fn a_canary_that_does_not_join_condemns_the_version_and_nobody_gets_it() {
 fn a_canary_that_cannot_be_read_or_made_condemns_nothing() {
     let scenario = Scenario::second();
     for (place, fault) in [
-        ("look Canary", Fault::Permission),
-        ("act try ", Fault::OperationFails(ErrorClass::Capacity)),
-        ("act try ", Fault::Capacity),
+        ("read Canary", Fault::Permission),
+        ("act create-canary ", Fault::OperationFails(ErrorClass::Capacity)),
+        ("act create-canary ", Fault::Capacity),
     ] {
         let mut world = scenario.world();
-        world.faults.rules.push((place.to_owned(), fault, FOREVER));
+        world.faults.plan(place.to_owned(), fault, FOREVER);
         let mut end = scenario.run(&mut world);
         if matches!(end, End::Stuck(_)) {
             end = mend_and_resume(&mut world);
         }
         assert!(matches!(end, End::Done(Outcome::Failed { .. })), "{place}: {end:?}");
-        assert!(!world.line.as_ref().unwrap().tags.contains_key(REJECTED_TAG), "{place}");
+        assert!(!world.definition.as_ref().unwrap().tags.contains_key(REJECTED_TAG), "{place}");
         assert_nothing_held(&world, &scenario, place);
     }
 }
@@ -220,7 +223,7 @@ fn want_of_capacity_for_the_canary_passes() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
     let fault = Fault::OperationFails(ErrorClass::Capacity);
-    world.faults.rules.push(("act try CreateCanary".to_owned(), fault, 3));
+    world.faults.plan("act create-canary CreateCanary".to_owned(), fault, 3);
     let end = scenario.run(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
     assert_nothing_held(&world, &scenario, "capacity");
@@ -272,15 +275,15 @@ fn a_node_that_nobody_has_missed_yet_is_not_taken_for_one_that_came_back() {
 #[test]
 fn want_of_capacity_keeps_a_deallocated_donor_off_until_a_person_helped() {
     let mut scenario = Scenario::first();
-    scenario.policy.deallocate = true;
+    scenario.options.deallocate = true;
     let mut world = scenario.world();
     let fault = Fault::OperationFails(ErrorClass::Capacity);
-    world.faults.rules.push(("act start ".to_owned(), fault.clone(), 4));
+    world.faults.plan("act start ".to_owned(), fault.clone(), 4);
     let end = scenario.run(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "it passed: {end:?}");
 
     let mut world = scenario.world();
-    world.faults.rules.push(("act start ".to_owned(), fault, FOREVER));
+    world.faults.plan("act start ".to_owned(), fault, FOREVER);
     let End::Stuck(stuck) = scenario.run(&mut world) else { panic!("not stuck") };
     assert!(stuck.advice.contains("az vmss start"), "{}", stuck.advice);
     let end = mend_and_resume(&mut world);
@@ -292,9 +295,9 @@ fn want_of_capacity_keeps_a_deallocated_donor_off_until_a_person_helped() {
 fn a_run_that_is_refused_touches_nothing() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
-    world.refusals = vec!["the upgrade policy is not Manual".to_owned()];
+    world.blockers = vec!["the upgrade options is not Manual".to_owned()];
     let before = end_state(&world);
-    assert_eq!(scenario.run(&mut world), End::Refused(world.refusals.clone()));
+    assert_eq!(scenario.run(&mut world), End::Refused(world.blockers.clone()));
     assert!(world.acts.is_empty());
     assert_eq!(end_state(&world), before);
 }

@@ -37,13 +37,28 @@ impl Point {
 }
 
 /// What goes wrong in a world.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// Requests whose description begins so go wrong, so many times.
-    pub(crate) rules: Vec<(String, Fault, u32)>,
+    pub(crate) rules: Vec<Rule>,
     /// The driver dies there, once.
     pub(crate) crash: Option<(Step, Point)>,
     pub(crate) random: Option<Random>,
+}
+
+/// A planned fault: requests whose description starts with `place` fail, `left` more times.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    place: String,
+    fault: Fault,
+    left: u32,
+    fired: bool,
+}
+
+/// A planned fault that never happened means that the test shows less than it claims.
+impl Drop for Rule {
+    fn drop(&mut self) {
+        assert!(self.fired || std::thread::panicking(), "planned fault never fired: {self:?}");
+    }
 }
 
 /// A seed's worth of faults. There is an end to them, so that there is an end to the run.
@@ -57,13 +72,17 @@ pub(crate) struct Random {
 }
 
 impl Faults {
+    /// Plans a fault for requests whose description starts with `place`.
+    pub(crate) fn plan(&mut self, place: impl Into<String>, fault: Fault, left: u32) {
+        self.rules.push(Rule { place: place.into(), fault, left, fired: false });
+    }
+
     /// Whether this request goes wrong.
     pub(crate) fn draw(&mut self, what: &str) -> Option<Fault> {
-        if let Some((_, fault, left)) =
-            self.rules.iter_mut().find(|(place, _, left)| what.starts_with(place) && *left > 0)
-        {
-            *left -= 1;
-            return Some(fault.clone());
+        if let Some(rule) = self.rules.iter_mut().find(|rule| what.starts_with(&rule.place) && rule.left > 0) {
+            rule.left -= 1;
+            rule.fired = true;
+            return Some(rule.fault.clone());
         }
         let random = self.random.as_mut()?;
         if random.faults_left == 0 || random.dice.below(random.one_in) != 0 {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use kiln_prototype::decide::failed;
-use kiln_prototype::journal::{Error, Entry, Event, Memo, Outcome, Output, Route, Run, StepFailure};
-use kiln_prototype::run::SCHEMA;
+use kiln_prototype::Error;
+use kiln_prototype::decide::event_after_failure;
+use kiln_prototype::journal::{Entry, Event, Memo, Outcome, Output, Route, Run, StepFailure};
+use kiln_prototype::run::Schema;
 use kiln_prototype::step::Step;
 use kiln_types::{ErrorClass, OperationHandle, Protection, Revision};
 
@@ -40,8 +41,8 @@ fn every_event() -> Vec<Event> {
         succeeded(Step::Survey, Some(Output::Route(Route::FromVersion))),
         succeeded(Step::AwaitCanary, Some(Output::Rejected("the canary has not joined".to_owned()))),
         succeeded(Step::Start, Some(Output::Note("the donor is gone".to_owned()))),
-        Event::Failed { step: Step::Start, failure: failure(), for_good: false },
-        Event::Failed { step: Step::Drain, failure: failure(), for_good: true },
+        Event::Failed { step: Step::Start, failure: failure(), permanent: false },
+        Event::Failed { step: Step::Drain, failure: failure(), permanent: true },
         Event::Closed { outcome: Outcome::Completed { version: number(TODAY) } },
         Event::Closed { outcome: Outcome::Failed { step: Step::Drain, failure: failure() } },
         Event::Closed { outcome: Outcome::Rejected { version: number(TODAY), reason: "it did not join".to_owned() } },
@@ -74,19 +75,27 @@ fn a_step_is_called_the_same_in_journals_and_in_commands() {
 }
 
 #[test]
-fn a_journal_of_a_later_form_is_refused_and_says_what_to_do() {
-    let mut entries = entries();
-    let Event::Opened { header } = &mut entries[0].event else { panic!() };
-    header.schema = SCHEMA + 1;
-    let error = Run::replay(&entries).unwrap_err();
-    assert!(matches!(error, Error::Schema { schema, .. } if schema == SCHEMA + 1));
-    assert!(error.to_string().contains("use the kiln that started it"), "{error}");
+fn journal_of_another_schema_is_rejected_with_its_number() {
+    let line = GOLDEN.lines().next().unwrap();
+    let with = |schema: u32| line.replace("\"schema\":2", &format!("\"schema\":{schema}"));
+    assert!(serde_json::from_str::<Entry>(&with(Schema::NUMBER)).is_ok());
+    for (schema, age) in [(1, "an older"), (3, "a newer")] {
+        let error = serde_json::from_str::<Entry>(&with(schema)).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("written by {age} kiln (schema {schema}; this kiln reads schema 2)")),
+            "{error}"
+        );
+    }
+    // A journal of schema 1 lacks fields that schema 2 has. The schema is reported, not the missing field.
+    let old = include_str!("schema1.jsonl").lines().next().unwrap();
+    let error = serde_json::from_str::<Entry>(old).unwrap_err().to_string();
+    assert!(error.contains("written by an older kiln (schema 1;"), "{error}");
 }
 
 #[test]
 fn an_entry_of_a_run_that_was_never_opened_is_refused() {
     let error = Run::replay(&entries()[1..]).unwrap_err();
-    assert!(matches!(error, Error::NotOpened(_)), "{error}");
+    assert!(matches!(error, Error::RunNotOpened(_)), "{error}");
 }
 
 #[test]
@@ -106,7 +115,7 @@ fn runs_of_one_journal_are_told_apart() {
 fn whoever_replays_knows_what_whoever_wrote_knew() {
     for scenario in Scenario::all() {
         let mut world = scenario.world();
-        world.faults.rules.push(("act publish ".to_owned(), Fault::LostAnswer, 2));
+        world.faults.plan("act publish ".to_owned(), Fault::LostAnswer, 2);
         world.faults.crash = Some((Step::Include, Point::AfterRecord));
         let mut driver = crate::driver::Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
         driver.drive(&mut world);
@@ -114,7 +123,7 @@ fn whoever_replays_knows_what_whoever_wrote_knew() {
         for step in Step::ALL {
             assert_eq!(replayed.step(step), driver.run.step(step), "{}: {step}", scenario.name);
         }
-        assert_eq!((replayed.last, replayed.held()), (driver.run.last, driver.run.holds()));
+        assert_eq!((replayed.last, replayed.holds()), (driver.run.last, driver.run.holds()));
     }
 }
 
@@ -124,10 +133,10 @@ fn the_longest_run_fits_into_a_journal_many_times() {
     let scenario = Scenario::first();
     let id: kiln_prototype::run::RunId = "r1".parse().unwrap();
     let at = scenario.header().started;
-    let mut run = Run::open(id.clone(), scenario.header()).unwrap();
+    let mut run = Run::open(id.clone(), scenario.header());
     let mut size = 0;
     let mut write = |run: &mut Run, event: Event| {
-        run.note(at, &event);
+        run.apply(at, &event);
         size += serde_json::to_string(&Entry { run: id.clone(), at, event }).unwrap().len() + 1;
     };
     write(&mut run, Event::Opened { header: Box::new(scenario.header()) });
@@ -136,11 +145,11 @@ fn the_longest_run_fits_into_a_journal_many_times() {
         for attempt in 0.. {
             write(&mut run, Event::Started { step, memo: Some(Memo::Target("k".repeat(40))) });
             write(&mut run, Event::Accepted { step, handle: OperationHandle::new("h".repeat(900)) });
-            let event = failed(&run, step, wordy());
-            let Event::Failed { for_good, failure, .. } = &event else { panic!() };
+            let event = event_after_failure(&run, step, wordy());
+            let Event::Failed { permanent, failure, .. } = &event else { panic!() };
             assert!(failure.message.len() < 1_000);
             // Releases are tried twelve times before a person is asked.
-            if *for_good || attempt == 12 {
+            if *permanent || attempt == 12 {
                 break;
             }
             write(&mut run, event);

@@ -182,12 +182,12 @@ fn a_donor_that_somebody_starts_while_it_is_away_is_not_copied_half_written() {
 #[test]
 fn nodes_are_added_once_whatever_becomes_of_the_answer_and_of_the_pool() {
     let mut scenario = Scenario::second();
-    scenario.policy.new_nodes = 2;
+    scenario.options.new_nodes = 2;
     let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
     for fault in [Fault::LostAnswer, Fault::OperationForgotten, Fault::OperationFails(ErrorClass::Transient)] {
         for at in 0..turns + 5 {
             let mut world = scenario.world();
-            world.faults.rules.push(("act add-nodes ".to_owned(), fault.clone(), 1));
+            world.faults.plan("act add-nodes ".to_owned(), fault.clone(), 1);
             let (end, _) = run_with(&scenario, &mut world, |turn, world| {
                 if turn == at {
                     world.scale_in();
@@ -195,7 +195,7 @@ fn nodes_are_added_once_whatever_becomes_of_the_answer_and_of_the_pool() {
             });
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{fault:?} {at}: {end:?}");
             let said = format!("{:?}", replay(&world)[0].step(Step::AddNodes).unwrap().done);
-            let doubtful = said.contains("none are added again");
+            let doubtful = said.contains("no more are added");
             assert!(world.additions == 1 || (world.additions == 0 && doubtful), "{fault:?} {at}: {said}");
         }
     }

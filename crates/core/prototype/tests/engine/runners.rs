@@ -1,8 +1,8 @@
 //! Two at once: one wins, and the other touches nothing.
 
 use kiln_prototype::journal::Outcome;
-use kiln_prototype::names::RUN_TAG;
 use kiln_prototype::step::Step;
+use kiln_types::tags::CLAIM_TAG;
 use kiln_types::{CanaryName, ErrorClass};
 
 use crate::driver::{Driver, End};
@@ -103,7 +103,7 @@ fn of_two_that_claim_at_once_the_tag_lets_one_pass() {
     let theirs = std::mem::replace(&mut world.journal, elsewhere.0);
     let lease = std::mem::replace(&mut world.lease, elsewhere.1);
     let End::Done(Outcome::Failed { step, .. }) = first.drive(&mut world) else { panic!() };
-    assert_eq!((step, world.pool.tags[RUN_TAG].as_str()), (Step::Claim, "r2"));
+    assert_eq!((step, world.pool.tags[CLAIM_TAG].as_str()), (Step::Claim, "r2"));
     (world.journal, world.lease) = (theirs, lease);
     let end = second.drive(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
@@ -120,12 +120,12 @@ fn a_run_whose_tag_was_taken_does_not_switch() {
     while !driver.run.is_done(Step::DeleteCanary) {
         assert_eq!(driver.turn(&mut world), None);
     }
-    world.pool.tags.insert(RUN_TAG.to_owned(), "r9".to_owned());
+    world.pool.tags.insert(CLAIM_TAG.to_owned(), "r9".to_owned());
     world.touch();
     let End::Done(Outcome::Failed { step, failure }) = driver.drive(&mut world) else { panic!() };
     assert_eq!((step, failure.class), (Step::Model, ErrorClass::Busy));
     assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
-    assert_eq!(world.pool.tags[RUN_TAG], "r9", "the other one's tag stays");
+    assert_eq!(world.pool.tags[CLAIM_TAG], "r9", "the other one's tag stays");
 }
 
 fn other_cluster(world: &mut World) -> (Journal, Option<(String, jiff::Timestamp)>) {

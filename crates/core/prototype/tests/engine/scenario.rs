@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use kiln_prototype::names;
-use kiln_prototype::run::{Donor, Header, RunOptions, SCHEMA};
+use kiln_prototype::run::{Donor, Header, RunOptions, Schema};
+use kiln_types::tags::{BUILT_FROM_TAG, CLAIM_TAG, RECIPE_OF_IMAGE, RECIPE_TAG};
 use kiln_types::{
     Architecture, CanaryName, DefinitionName, Extension, Generation, ImageDefinition, ImageSource, ImageVersion,
     MarketplaceImage, OperatingSystem, Orchestration, Pool, PowerState, Protection, Provisioning, Recipe,
@@ -23,9 +24,9 @@ pub(crate) const BEGIN: &str = "2026-11-15T22:00:00Z";
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// The pool is made from the line already.
+    /// The pool is made from the definition already.
     pub(crate) second: bool,
-    pub(crate) policy: RunOptions,
+    pub(crate) options: RunOptions,
     pub(crate) has_first_boot: bool,
     /// The donor was cordoned, annotated and protected by somebody before.
     pub(crate) held_before: bool,
@@ -33,8 +34,8 @@ pub(crate) struct Scenario {
 
 impl Scenario {
     pub(crate) fn first() -> Self {
-        let policy = RunOptions::default();
-        Self { name: "a first run", second: false, policy, has_first_boot: false, held_before: false }
+        let options = RunOptions::default();
+        Self { name: "a first run", second: false, options, has_first_boot: false, held_before: false }
     }
 
     pub(crate) fn second() -> Self {
@@ -45,17 +46,17 @@ impl Scenario {
     pub(crate) fn all() -> Vec<Self> {
         let with = |name, base: Self, change: fn(&mut RunOptions)| {
             let mut scenario = Self { name, ..base };
-            change(&mut scenario.policy);
+            change(&mut scenario.options);
             scenario
         };
         vec![
             Self::first(),
             Self::second(),
-            with("a first run with a pin", Self::first(), |policy| policy.pin = true),
-            with("a second run with a pin", Self::second(), |policy| policy.pin = true),
-            with("a run that deallocates", Self::first(), |policy| policy.deallocate = true),
-            with("a run without a canary", Self::second(), |policy| policy.canary = false),
-            with("a run with new nodes", Self::second(), |policy| policy.new_nodes = 2),
+            with("a first run with a pin", Self::first(), |options| options.pin = true),
+            with("a second run with a pin", Self::second(), |options| options.pin = true),
+            with("a run that deallocates", Self::first(), |options| options.deallocate = true),
+            with("a run without a canary", Self::second(), |options| options.canary = false),
+            with("a run with new nodes", Self::second(), |options| options.new_nodes = 2),
             Self { name: "a run with a donor that was held before", held_before: true, ..Self::first() },
         ]
     }
@@ -69,11 +70,11 @@ impl Scenario {
     }
 
     pub(crate) fn header(&self) -> Header {
-        header(BEGIN, &self.policy, self.has_first_boot)
+        header(BEGIN, &self.options, self.has_first_boot)
     }
 
     pub(crate) fn world(&self) -> World {
-        let definition_name = header(BEGIN, &self.policy, true).line.name;
+        let definition_name = header(BEGIN, &self.options, true).definition.name;
         let now: jiff::Timestamp = BEGIN.parse().unwrap();
         let mut world = World {
             now,
@@ -84,7 +85,7 @@ impl Scenario {
             machines: BTreeMap::new(),
             nodes: BTreeMap::new(),
             gallery: None,
-            line: None,
+            definition: None,
             definition_name: definition_name.clone(),
             versions: BTreeMap::new(),
             snapshot: None,
@@ -92,10 +93,10 @@ impl Scenario {
             canary: None,
             operations: Vec::new(),
             saved: false,
-            refusals: Vec::new(),
+            blockers: Vec::new(),
             zones: true,
             bad_disk: false,
-            needs_canary: self.policy.canary,
+            needs_canary: self.options.canary,
             births: Vec::new(),
             additions: 0,
             broken_rules: Vec::new(),
@@ -125,19 +126,19 @@ impl Scenario {
     }
 
     /// Four earlier versions, of which the pool's instances run two.
-    fn make_second(&self, world: &mut World, line: &DefinitionName) {
+    fn make_second(&self, world: &mut World, definition: &DefinitionName) {
         let header = self.header();
         world.gallery = Some(header.gallery);
-        world.line = Some(header.line);
+        world.definition = Some(header.definition);
         world.saved = true;
         world.bootstraps = false;
         for written in ["2026.10.18", "2026.10.25", "2026.11.01", "2026.11.08"] {
             add_version(world, written, false, VersionState::Succeeded);
         }
         world.pool.recipe.extensions.retain(|extension| !extension.is_custom_script());
-        world.pool.recipe.image = ImageSource::Definition(line.clone());
-        world.pool.tags.insert(names::RECIPE_TAG.to_owned(), names::RECIPE_OF_IMAGE.to_owned());
-        let runs = |written: &str| ImageSource::ExactVersion(line.clone(), number(written));
+        world.pool.recipe.image = ImageSource::Definition(definition.clone());
+        world.pool.tags.insert(RECIPE_TAG.to_owned(), RECIPE_OF_IMAGE.to_owned());
+        let runs = |written: &str| ImageSource::ExactVersion(definition.clone(), number(written));
         world.machines.get_mut(&DONOR).unwrap().runs = runs("2026.11.08");
         world.machines.get_mut(&1).unwrap().runs = runs("2026.10.18");
         world.machines.get_mut(&2).unwrap().runs = runs("2026.11.08");
@@ -202,7 +203,7 @@ pub(crate) fn assert_nothing_held(world: &World, scenario: &Scenario, context: &
         assert_eq!((node.cordoned, &node.autoscaler), (was.cordoned, &was.autoscaler), "{context}: cordon, annotation");
     }
     assert!(world.canary.is_none(), "{context}: the canary is still there");
-    let claimed = world.pool.tags.get(names::RUN_TAG).map_or("", String::as_str);
+    let claimed = world.pool.tags.get(CLAIM_TAG).map_or("", String::as_str);
     assert_eq!(claimed, "", "{context}: the pool is still claimed");
     assert_eq!(world.lease, None, "{context}: the lease");
 }
@@ -231,15 +232,15 @@ pub(crate) fn number(written: &str) -> VersionNumber {
     written.parse().unwrap()
 }
 
-pub(crate) fn header(started: &str, policy: &RunOptions, has_first_boot: bool) -> Header {
+pub(crate) fn header(started: &str, options: &RunOptions, has_first_boot: bool) -> Header {
     let pool = pool();
     let started = started.parse().unwrap();
     let gallery = names::new_gallery(GROUP, REGION).unwrap();
     Header {
-        schema: SCHEMA,
+        schema: Schema,
         pool: pool.name.clone(),
         donor: Donor {
-            node: crate::world::node_name(DONOR),
+            node: crate::world::node_name(DONOR).parse().unwrap(),
             instance: DONOR.to_string().parse().unwrap(),
             vm_id: format!("vm-{DONOR}"),
             os_disk: format!("/disks/{DONOR}"),
@@ -248,10 +249,11 @@ pub(crate) fn header(started: &str, policy: &RunOptions, has_first_boot: bool) -
         started,
         version: names::version_of_day(started),
         who: "op@example".to_owned(),
-        policy: policy.clone(),
+        options: options.clone(),
+        replicas: 3,
         gallery,
-        line: ImageDefinition {
-            name: names::line(GROUP, &pool.name).unwrap(),
+        definition: ImageDefinition {
+            name: names::definition(GROUP, &pool.name).unwrap(),
             location: REGION.to_owned(),
             generation: Generation::V2,
             architecture: Architecture::X64,
@@ -262,7 +264,7 @@ pub(crate) fn header(started: &str, policy: &RunOptions, has_first_boot: bool) -
         },
         snapshot: names::snapshot(&pool.name).unwrap(),
         canary: CanaryName::from_run("r1").unwrap(),
-        tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), crate::world::node_name(DONOR))]),
+        tags: Tags::from([(BUILT_FROM_TAG.to_owned(), crate::world::node_name(DONOR))]),
     }
 }
 

@@ -26,12 +26,12 @@ struct Told {
 
 fn scenario_of(dice: &mut Dice) -> Scenario {
     let mut scenario = if dice.one_in(2) { Scenario::first() } else { Scenario::second() };
-    let policy = &mut scenario.policy;
-    policy.pin = dice.one_in(4);
-    policy.deallocate = dice.one_in(4);
-    policy.canary = !dice.one_in(5);
-    policy.replace_today = dice.one_in(8);
-    policy.new_nodes = u32::try_from(dice.below(3)).unwrap();
+    let options = &mut scenario.options;
+    options.pin = dice.one_in(4);
+    options.deallocate = dice.one_in(4);
+    options.canary = !dice.one_in(5);
+    options.replace_today = dice.one_in(8);
+    options.new_nodes = u32::try_from(dice.below(3)).unwrap();
     scenario.held_before = dice.one_in(4);
     scenario.has_first_boot = dice.one_in(2);
     scenario
@@ -59,7 +59,7 @@ fn tell(seed: u64) -> Told {
         match &end {
             End::Died => world.sleep(std::time::Duration::from_mins(1)),
             End::Stuck(stuck) => {
-                assert!(!stuck.held.is_empty() && stuck.advice.contains("resume"), "seed {seed}: {stuck:?}");
+                assert!(!stuck.holds.is_empty() && stuck.advice.contains("resume"), "seed {seed}: {stuck:?}");
                 helped += 1;
                 help(&mut world, helped >= HELPED);
             }
@@ -95,7 +95,7 @@ fn drive(mut driver: Driver, world: &mut World, dice: &mut Dice) -> End {
 }
 
 /// A person does what the advice says.
-fn help(world: &mut World, for_good: bool) {
+fn help(world: &mut World, permanent: bool) {
     let now = world.now;
     if let Some(donor) = world.machines.get_mut(&DONOR)
         && donor.broken
@@ -103,7 +103,7 @@ fn help(world: &mut World, for_good: bool) {
         donor.broken = false;
         donor.up_since = (donor.power == kiln_types::PowerState::Running).then_some(now);
     }
-    if for_good {
+    if permanent {
         world.faults.random = None;
     }
 }
@@ -121,7 +121,7 @@ fn check(seed: u64, told: &Told) {
     match end {
         End::Done(Outcome::Completed { .. }) => {
             assert!(given_out, "{context}: the version is not what new nodes get");
-            assert!(!world.bad_disk || !scenario.policy.canary, "{context}: a bad disk was proven");
+            assert!(!world.bad_disk || !scenario.options.canary, "{context}: a bad disk was proven");
         }
         End::Done(Outcome::Rejected { .. }) => {
             // The disk was bad, or somebody started the donor while it was copied and deleted it before that could be seen.
@@ -133,7 +133,7 @@ fn check(seed: u64, told: &Told) {
         }
         other => panic!("{context}: {other:?}"),
     }
-    let size: usize = world.journal.lines().map(|line| line.len() + 1).sum();
+    let size: usize = world.journal.lines().map(|definition| definition.len() + 1).sum();
     assert!(size < 480 * 1024, "{context}: a journal of {size} bytes");
 }
 
@@ -163,8 +163,8 @@ fn one_seed_tells_the_same_twice() {
     let seed = std::env::var("KILN_SEED").ok().map_or(4_711, |text| text.parse().expect("KILN_SEED is a number"));
     let told = tell(seed);
     assert_eq!(told.world.journal, tell(seed).world.journal);
-    for line in told.world.journal.lines() {
-        println!("{line}");
+    for definition in told.world.journal.lines() {
+        println!("{definition}");
     }
     check(seed, &told);
 }

@@ -1,6 +1,6 @@
 //! Where images for launches stand.
 
-use kiln_types::{FactoryError, ImageVersion, PublishedVersion, Sourced, ImageCatalog, VersionState};
+use kiln_types::{FactoryError, ImageCatalog, ImageVersion, PublishedVersion, Sourced, VersionState};
 
 use super::{Azure, lacking};
 use crate::arm::{Api, Call, Error, ResourceId};

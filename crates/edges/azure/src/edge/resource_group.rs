@@ -1,6 +1,6 @@
 //! What is around the machines of a resource group.
 
-use kiln_types::{ResourceGroup, Network, Placement, Sourced};
+use kiln_types::{Network, Placement, ResourceGroup, Sourced};
 use serde::de::DeserializeOwned;
 
 use super::{Azure, COMPUTE, NETWORK};

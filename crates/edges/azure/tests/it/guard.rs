@@ -1,9 +1,7 @@
 //! What is never on the wire.
 
 use kiln_azure::Error;
-use kiln_types::{
-    Canary, CanaryName, DefinitionName, Factory, OperationHandle, RecipeChange, Revision, Secret, Tags,
-};
+use kiln_types::{Canary, CanaryName, DefinitionName, Factory, OperationHandle, RecipeChange, Revision, Secret, Tags};
 use serde_json::{Value, json};
 
 use crate::script::{Script, azure, on};

@@ -157,9 +157,9 @@ async fn a_version_is_published_excluded_tried_included_used_and_pruned() {
 
     let read = azure.find_definition(&line).await.unwrap().unwrap();
     stage
-        .settle(azure.tag_definition(&read, &Tags::from([("kiln-hold".to_owned(), "bad".to_owned())])).await.unwrap())
+        .settle(azure.tag_definition(&read, &Tags::from([("kiln-paused".to_owned(), "bad".to_owned())])).await.unwrap())
         .await;
-    assert_eq!(azure.find_definition(&line).await.unwrap().unwrap().tags["kiln-hold"], "bad");
+    assert_eq!(azure.find_definition(&line).await.unwrap().unwrap().tags["kiln-paused"], "bad");
     stage.settle(azure.delete_version(&line, &day()).await.unwrap()).await;
     assert_eq!(azure.versions(&line).await.unwrap(), []);
 }

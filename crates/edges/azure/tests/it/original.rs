@@ -1,8 +1,7 @@
 //! The way back to the recipe that a pool had before the first run.
 
 use kiln_types::{
-    DefinitionName, Factory, FactoryError, ImageSource, Instance, Recipe, RecipeChange, SavedExtension, Secret,
-    Storage,
+    DefinitionName, Factory, FactoryError, ImageSource, Instance, Recipe, RecipeChange, SavedExtension, Secret, Storage,
 };
 
 use crate::stage::{Stage, day};

@@ -35,7 +35,7 @@ impl Stage {
     }
 
     pub(crate) fn line(&self) -> DefinitionName {
-        names::line(&self.group, &self.world.pool()).unwrap()
+        names::definition(&self.group, &self.world.pool()).unwrap()
     }
 
     pub(crate) async fn settle(&self, handle: OperationHandle) {

@@ -4,7 +4,6 @@ use k8s_openapi::api::core::v1::{self, NodeSystemInfo};
 use kiln_types::{Node, NodeName, NodeSystem, Readiness, Taint};
 
 use super::hold::{HOLD_ANNOTATION, NodeHold};
-use super::provider_id::ProviderId;
 use crate::Error;
 
 /// Converts a Node object. A hold annotation that cannot be parsed counts as a hold, since somebody wrote it for a reason.
@@ -70,6 +69,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::node::ProviderId;
 
     #[test]
     fn node_object_is_converted_completely() {

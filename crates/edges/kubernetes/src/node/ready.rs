@@ -70,12 +70,7 @@ impl Cluster {
     }
 
     /// Reads the node and follows its changes; `None` when the watch ended before it was ready.
-    async fn until_ready(
-        &self,
-        name: &NodeName,
-        when: &ReadyWhen,
-        reason: &mut String,
-    ) -> Result<Option<Node>, Error> {
+    async fn until_ready(&self, name: &NodeName, when: &ReadyWhen, reason: &mut String) -> Result<Option<Node>, Error> {
         let api = self.nodes();
         let seen = node_from(once(&format!("get node `{name}`"), api.get(name.as_str())).await?)?;
         let revision = seen.revision.clone();

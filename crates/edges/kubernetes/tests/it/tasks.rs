@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kiln_kubernetes::{
-    Error, Inspector, NodeSeen, Owner, PodInspector, RESULT_ANNOTATION, RESULT_KEY, SECRET_RESULT_ANNOTATION,
-    SECRET_RESULT_KEY, SIMULATED_ANNOTATION,
+    Error, Inspector, Owner, PodInspector, RESULT_ANNOTATION, RESULT_KEY, SECRET_RESULT_ANNOTATION, SECRET_RESULT_KEY,
+    SIMULATED_ANNOTATION,
 };
 use serde_json::{Value, json};
 
@@ -30,12 +30,12 @@ fn findings(kernel: &str) -> Value {
     })
 }
 
-async fn node(fake: &Fake, annotations: Value) -> NodeSeen {
+async fn node(fake: &Fake, annotations: Value) -> kiln_types::Node {
     fake.put("nodes", json!({"metadata": {"name": "node-1", "annotations": annotations}, "spec": {}}));
     fake.cluster().node(&"node-1".parse().unwrap()).await.unwrap()
 }
 
-async fn simulated(fake: &Fake) -> NodeSeen {
+async fn simulated(fake: &Fake) -> kiln_types::Node {
     node(fake, json!({(SIMULATED_ANNOTATION): "true"})).await
 }
 

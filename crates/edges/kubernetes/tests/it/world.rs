@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{self, ConfigMap, Pod};
 use kiln_kubernetes::rbac::PERMISSIONS;
 use kiln_kubernetes::{
-    Cluster, ClusterOptions, FactsStore, Inspector, Kept, Namespace, NodeSeen, OriginalRecipe, OriginalStore, Owner,
-    PodInspector, Spread, WallClock,
+    Cluster, ClusterOptions, FactsStore, Inspector, Kept, Namespace, OriginalRecipe, OriginalStore, Owner,
+    PodInspector, ProviderId, Spread, WallClock,
 };
 use kiln_sim_azure::{Options, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::Kubelets;
-use kiln_types::{Extension, ImageSource, SavedExtension, Secret};
+use kiln_types::{Extension, ImageSource, Node, SavedExtension, Secret};
 use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -61,7 +61,7 @@ async fn world() -> World {
 }
 
 impl World {
-    async fn donor(&self) -> NodeSeen {
+    async fn donor(&self) -> Node {
         let pool = self.sim.spec().pools[0].name.parse().unwrap();
         self.cluster.nodes_of(&pool).await.unwrap().remove(3)
     }
@@ -114,9 +114,8 @@ async fn a_worlds_nodes_have_what_the_choice_of_a_donor_asks_and_nobody_else_man
     let nodes = world.cluster.all_nodes().await.unwrap();
     assert_eq!(nodes.len(), world.sim.machines().len());
     for node in &nodes {
-        assert!(node.machine().is_some() && node.created.is_some() && node.ready_since.is_some(), "{node:?}");
+        assert!(ProviderId::of(node).is_some() && node.created.is_some() && node.ready_since.is_some(), "{node:?}");
         assert!(!node.is_windows() && !node.system.kubelet.is_empty(), "{node:?}");
-        assert_eq!(node.managed_by(), None, "{node:?}");
     }
     assert_eq!(world.cluster.rivals().await.unwrap(), []);
     let access = world.cluster.access(&world.namespace, &PERMISSIONS).await.unwrap();

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_engine::{
-    RollbackRequest, RunEnd, RunEvent, RefreshRequest, Report, DiscardEvents, EventSink, refresh, resume, rollback, update,
+    DiscardEvents, EventSink, RefreshRequest, RunEnd, RunEvent, RunReport, refresh, resume, rollback, update,
 };
 use kiln_local::ids;
-use kiln_prototype::rollback::To;
+use kiln_prototype::journal::Outcome;
 use kiln_prototype::names;
+use kiln_prototype::rollback::{RollbackRequest, RollbackTarget};
 use kiln_types::{Factory, ImageSource, PowerState, Protection, Provisioning};
 use tokio::sync::Notify;
 
@@ -33,7 +34,7 @@ async fn left(world: &World) -> Left {
     world.until_ready().await;
     let local = world.local();
     let read = local.describe_pool(&pool()).await.unwrap();
-    let line = names::line(ids::GROUP, &pool()).unwrap();
+    let line = names::definition(ids::GROUP, &pool()).unwrap();
     let nodes = world.cluster().all_nodes().await.unwrap();
     let instances = local.instances(&pool()).await.unwrap().into_iter();
     Left {
@@ -47,7 +48,7 @@ async fn left(world: &World) -> Left {
     }
 }
 
-/// Dies after so many news.
+/// Dies after a number of events.
 struct DieAfter {
     left: AtomicUsize,
     last: Mutex<String>,
@@ -58,7 +59,7 @@ impl EventSink for DieAfter {
     fn record(&self, event: RunEvent) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-                *self.last.lock().unwrap() = format!("{:?}", news.what);
+                *self.last.lock().unwrap() = format!("{:?}", event.kind);
                 self.died.notify_one();
                 pending::<()>().await;
             }
@@ -66,8 +67,8 @@ impl EventSink for DieAfter {
     }
 }
 
-async fn die_after(world: &World, news: usize) -> (Arc<DieAfter>, Option<Report>) {
-    let watcher = Arc::new(DieAfter { left: news.into(), last: Mutex::default(), died: Notify::new() });
+async fn die_after(world: &World, events: usize) -> (Arc<DieAfter>, Option<RunReport>) {
+    let watcher = Arc::new(DieAfter { left: events.into(), last: Mutex::default(), died: Notify::new() });
     let context = world.process(watcher.clone());
     let asked = request(1);
     let report = tokio::select! {
@@ -82,9 +83,14 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     let world = World::start().await;
     assert_eq!(world.cluster().nodes_of(&pool()).await.unwrap().len(), 2, "a pool finds its nodes");
     let report = Box::pin(update(&world.process(Arc::new(DiscardEvents)), &request(1))).await.unwrap();
-    assert_eq!(report.ending, RunEnd::Completed { version: "2026.11.15".parse().unwrap() }, "{:?}", report.notes);
+    assert_eq!(
+        report.end,
+        RunEnd::Closed(Outcome::Completed { version: "2026.11.15".parse().unwrap() }),
+        "{:?}",
+        report.notes
+    );
     let first = left(&world).await;
-    assert_eq!(first.image, ImageSource::Definition(names::line(ids::GROUP, &pool()).unwrap()));
+    assert_eq!(first.image, ImageSource::Definition(names::definition(ids::GROUP, &pool()).unwrap()));
     assert_eq!(first.versions, [("2026.11.15".to_owned(), false)]);
     assert!(first.cordoned.is_empty(), "{first:?}");
     assert_eq!((first.pools, first.layers), (1, 3), "the canary and the copy are gone");
@@ -100,9 +106,14 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 
     world.days_later(1).await;
     let mut second = request(2);
-    second.wish.policy.new_nodes = 1;
+    second.options.new_nodes = 1;
     let report = Box::pin(update(&world.process(Arc::new(DiscardEvents)), &second)).await.unwrap();
-    assert_eq!(report.ending, RunEnd::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
+    assert_eq!(
+        report.end,
+        RunEnd::Closed(Outcome::Completed { version: "2026.11.16".parse().unwrap() }),
+        "{:?}",
+        report.notes
+    );
     world.until_ready().await;
     assert_eq!(left(&world).await.capacity, 4);
     let clone = world.local().describe_instance(&pool(), &"3".parse().unwrap()).await.unwrap();
@@ -121,7 +132,7 @@ async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from(
     let context = world.process(Arc::new(DiscardEvents));
     let original = left(&world).await.image;
     let report = Box::pin(update(&context, &request(1))).await.unwrap();
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     let refreshed = Box::pin(refresh(&context, &RefreshRequest { grace_seconds: 30, ..Default::default() })).await;
     let refreshed = refreshed.unwrap();
     assert!(refreshed.done && refreshed.left.is_empty(), "{refreshed:?}");
@@ -135,15 +146,22 @@ async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from(
     }
     assert_eq!(world.layers(), 3, "the disks of those who went are gone");
 
-    let back = RollbackRequest { to: To::Original, ..RollbackRequest::default() };
-    assert!(Box::pin(rollback(&context, &back)).await.unwrap().done);
+    let back = RollbackRequest {
+        to: RollbackTarget::Original,
+        delete: false,
+        reason: "a test".to_owned(),
+        after: None,
+        who: context.who.clone(),
+        at: context.now(),
+    };
+    assert!(Box::pin(rollback(&context, None, &back, false)).await.unwrap().done);
     assert_eq!(left(&world).await.image, original);
     let read = local.describe_pool(&pool()).await.unwrap();
     local.add_instances(&read, 1).await.unwrap();
     assert_eq!(world.files("workers_4").await, ["booted-workers000004"], "nothing of the donor is on it");
 }
 
-/// Every so many news: all of them would take a minute, and each verb is killed at each of its changes elsewhere.
+/// Only every seventh event, because all of them would take a minute. Other tests kill each operation at each of its changes.
 const STRIDE: usize = 7;
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +169,7 @@ async fn a_run_that_dies_is_finished_by_another_process() {
     let world = World::start().await;
     let (watcher, report) = die_after(&world, usize::MAX).await;
     let report = report.unwrap();
-    assert!(matches!(report.ending, RunEnd::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     let points = usize::MAX - watcher.left.load(Ordering::Relaxed);
     let whole = left(&world).await;
     let mut resumed = 0;
@@ -162,7 +180,7 @@ async fn a_run_that_dies_is_finished_by_another_process() {
         let place = watcher.last.lock().unwrap().clone();
         // Before the first record there is nothing to resume, and after the last neither.
         let Ok(report) = Box::pin(resume(&world.process(Arc::new(DiscardEvents)), &pool())).await else { continue };
-        assert!(matches!(report.ending, RunEnd::Completed { .. }), "{place}: {}", report.ending);
+        assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{place}: {}", report.end);
         assert_eq!(left(&world).await, whole, "{place}");
         resumed += 1;
     }

@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
-use kiln_engine::{Context, Request, Stop, EventSink, Wish};
-use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, Readiness, Spread, WallClock};
+use kiln_engine::{Context, EventSink, RunRequest, Stop};
+use kiln_kubernetes::{Cluster, ClusterOptions, PodInspector, Spread, WallClock};
 use kiln_local::{
     Body, DiskPath, Kind, Local, LocalOptions, MachineKey, PoolSpec, Power, PowerError, QemuImg, Store, ids,
 };
 use kiln_sim_azure::{MachineView, Options, PowerView, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{Disks, Kubelets, furnish};
-use kiln_types::{PoolName, PowerDown, Secret, Tags};
+use kiln_types::{Node, NodeName, PoolName, PowerDown, Secret, Tags};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::task::JoinHandle;
@@ -96,8 +96,11 @@ pub(crate) fn pool() -> PoolName {
     "workers".parse().unwrap()
 }
 
-pub(crate) fn request(number: u32) -> Request {
-    Request { node: format!("workers{number:06}").parse().unwrap(), wish: Wish::default() }
+pub(crate) fn request(number: u32) -> RunRequest {
+    RunRequest {
+        node: format!("workers{number:06}").parse().unwrap(),
+        options: kiln_prototype::run::RunOptions::default(),
+    }
 }
 
 impl World {
@@ -163,13 +166,13 @@ impl World {
         Cluster::new(Client::new(self.server.service(), "default"), options)
     }
 
-    pub(crate) fn process(&self, watcher: Arc<dyn EventSink>) -> Context<Local<Plugs>> {
+    pub(crate) fn process(&self, events: Arc<dyn EventSink>) -> Context<Local<Plugs>> {
         let cluster = self.cluster();
         let namespace = NAMESPACE.parse().unwrap();
         let runs = self.runs.clone();
         Context {
             factory: Arc::new(self.local()),
-            inside: Arc::new(PodInspector::new(&cluster, &namespace, "kiln:test")),
+            inspector: Arc::new(PodInspector::new(&cluster, &namespace, "kiln:test")),
             cluster,
             namespace,
             resource_group: ids::GROUP.to_owned(),
@@ -177,7 +180,7 @@ impl World {
             ids: Arc::new(move || format!("r{}", runs.fetch_add(1, Ordering::Relaxed)).parse().unwrap()),
             own_node: None,
             who: "alice@test".to_owned(),
-            watcher,
+            events,
             stop: Stop::never(),
         }
     }
@@ -192,9 +195,8 @@ impl World {
     /// Waits until every machine has a Ready node.
     pub(crate) async fn until_ready(&self) {
         for _ in 0..600 {
-            let ready = |node: &NodeSeen| node.readiness == Readiness::Ready;
             let nodes = self.cluster().all_nodes().await.unwrap();
-            if nodes.len() == self.local().machines().await.unwrap().len() && nodes.iter().all(ready) {
+            if nodes.len() == self.local().machines().await.unwrap().len() && nodes.iter().all(Node::is_ready) {
                 return;
             }
             sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! `kiln demo`: what kiln is for, on one machine and in a minute.
+//! `kiln demo`: the prototype operation in a simulated environment, in a minute.
 
 mod outcome;
 mod page;
@@ -18,22 +18,22 @@ use teller::Pace;
 
 const EXAMPLES: &str = "Examples:
   kiln demo
-      Ten nodes in an embedded Azure; the best of them becomes the image of the next. About a minute to watch.
+      Ten nodes in an embedded Azure; the best one becomes the image of new nodes. Takes about a minute.
   kiln demo --speed instant --output json
-      The same without waiting, for programs.
+      The same without waiting, as JSON.
 
-Azure, cluster and nodes live in this process and on its own clock: nothing is contacted, and nothing is left but the report.";
+Azure, cluster and nodes are simulated in this process: nothing is contacted, and only the report is written.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
-    /// How many times as fast as it is meant to be watched, or `instant`
+    /// Speed, as a multiple of the normal one, or `instant`
     #[arg(long, value_name = "TIMES|instant", default_value = "1", value_parser = pace)]
     speed: Pace,
-    /// How to print what came of it
+    /// Format of the result
     #[arg(long, value_enum, default_value_t = Output::Table)]
     output: Output,
-    /// Where the report with its pictures goes
+    /// File for the HTML report
     #[arg(long, value_name = "FILE", default_value = "kiln-demo.html")]
     report: PathBuf,
 }
@@ -50,15 +50,15 @@ fn pace(text: &str) -> Result<Pace, String> {
     }
     match text.parse::<f64>() {
         Ok(times) if times.is_finite() && (0.01..=1_000.0).contains(&times) => Ok(Pace::Times(times)),
-        _ => Err("neither `instant` nor a number from 0.01 to 1000".to_owned()),
+        _ => Err("expected `instant` or a number from 0.01 to 1000".to_owned()),
     }
 }
 
 pub(crate) fn run(arguments: &Demo, now: Timestamp) -> Result<(), Failure> {
-    watch_for_a_stop()?;
+    handle_signals()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // The world's hours pass as fast as they are worked off; what people see is slowed down by the teller.
+        // Simulated time passes as fast as the work is done; only the output is slowed down.
         .start_paused(true)
         .build()
         .map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
@@ -68,12 +68,12 @@ pub(crate) fn run(arguments: &Demo, now: Timestamp) -> Result<(), Failure> {
         Output::Table => report::table(&outcome)?,
         Output::Json => report::json(&outcome)?,
     }
-    eprintln!("\nThe report with its pictures is in {}.", arguments.report.display());
+    eprintln!("\nThe report is in {}.", arguments.report.display());
     Ok(())
 }
 
-/// The teller sleeps in the thread that works, so a signal is heard in another.
-fn watch_for_a_stop() -> Result<(), Failure> {
+/// Handles signals in a separate thread, because the output sleeps in the working one.
+fn handle_signals() -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
     let stop = {
@@ -82,7 +82,7 @@ fn watch_for_a_stop() -> Result<(), Failure> {
     };
     std::thread::spawn(move || {
         runtime.block_on(stop.received());
-        eprintln!("error: stopped; nothing is left behind");
+        eprintln!("error: stopped; nothing was left behind");
         std::process::exit(130);
     });
     Ok(())

@@ -1,8 +1,8 @@
-//! What came of the demo, for every way in which it is told.
+//! The result of the demo, for all its outputs.
 
 use serde::Serialize;
 
-/// What came of it.
+/// The result of the demo.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Outcome {
@@ -13,15 +13,15 @@ pub(super) struct Outcome {
     pub(super) before: Boot,
     /// A new node after it.
     pub(super) after: Boot,
-    pub(super) steps: Vec<StepTold>,
+    pub(super) steps: Vec<StepRow>,
     /// Seconds from power off to Ready.
     pub(super) donor_away: f64,
     pub(super) nodes: Vec<Node>,
-    /// The version that a canary spoke against.
-    pub(super) caught: Option<Caught>,
+    /// The version that its canary rejected.
+    pub(super) rejected: Option<RejectedVersion>,
 }
 
-/// How a node came up.
+/// The boot of a node.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Boot {
@@ -33,14 +33,14 @@ pub(super) struct Boot {
     pub(super) images_to_pull: u32,
 }
 
-/// One step of the run and the time that it took in the world.
+/// A step of the run and its simulated duration.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct StepTold {
+pub(super) struct StepRow {
     pub(super) name: String,
     pub(super) seconds: f64,
     pub(super) donor_held: bool,
-    pub(super) held: Vec<String>,
+    pub(super) holds: Vec<String>,
 }
 
 /// A node of the pool at the end.
@@ -52,10 +52,10 @@ pub(super) struct Node {
     pub(super) state: String,
 }
 
-/// A version that never reached a node.
+/// A version that no node was created from, except its canary.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Caught {
+pub(super) struct RejectedVersion {
     pub(super) version: String,
     pub(super) donor: String,
     pub(super) reason: String,
@@ -76,7 +76,7 @@ pub(super) mod tests {
             images_to_pull: 6,
         };
         let step =
-            |name: &str, seconds, donor_held| StepTold { name: name.to_owned(), seconds, donor_held, held: Vec::new() };
+            |name: &str, seconds, donor_held| StepRow { name: name.to_owned(), seconds, donor_held, holds: Vec::new() };
         Outcome {
             pool: "k8s-agentpool1-26100436-vmss".to_owned(),
             donor: "k8s-agentpool1-26100436-vmss000003".to_owned(),
@@ -94,7 +94,7 @@ pub(super) mod tests {
                 kernel: "5.4.0-1036-azure".to_owned(),
                 state: "Ready".to_owned(),
             }],
-            caught: Some(Caught {
+            rejected: Some(RejectedVersion {
                 version: "2026.11.17".to_owned(),
                 donor: "k8s-agentpool1-26100436-vmss000004".to_owned(),
                 reason: "kubelet never reported".to_owned(),

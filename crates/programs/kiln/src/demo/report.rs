@@ -1,4 +1,4 @@
-//! What came of the story, on standard output.
+//! The result of the demo on standard output.
 
 use comfy_table::{Table, presets};
 
@@ -37,7 +37,7 @@ fn trimmed(table: &Table) -> String {
     table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// Seconds as people say them.
+/// Formats seconds for people.
 pub(super) fn duration(seconds: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time span of at most days")]
     let whole = seconds.max(0.0).round() as u64;
@@ -53,7 +53,7 @@ mod tests {
     use super::duration;
 
     #[test]
-    fn durations_read_as_people_say_them() {
+    fn durations_are_formatted_for_people() {
         assert_eq!(
             ["0 s", "59 s", "3 m 03 s", "1 h 44 m"],
             [duration(0.2), duration(59.4), duration(183.0), duration(6_266.0)]

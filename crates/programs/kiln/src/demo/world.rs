@@ -1,4 +1,4 @@
-//! An Azure, a cluster and the kubelets between them, in this process and on a clock of its own: no socket, no file.
+//! The embedded Azure, cluster and kubelets of the demo, in this process and on their own clock, without sockets or files.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,12 +10,12 @@ use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
-use kiln_engine::{Context, Stop, EventSink};
-use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, PodInspector, Readiness, Spread, WallClock};
+use kiln_engine::{Context, EventSink, Stop};
+use kiln_kubernetes::{Cluster, ClusterOptions, PodInspector, Spread, WallClock};
 use kiln_sim_azure::{MachineView, Options, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{Kubelets, furnish};
-use kiln_types::{PoolName, Secret};
+use kiln_types::{Node, NodeName, PoolName, Secret, node_name_of};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep};
@@ -25,16 +25,16 @@ use crate::failure::Failure;
 const ENDPOINT: &str = "https://azure.localhost";
 const NAMESPACE: &str = "kiln-system";
 
-/// How often kubelets look at their machines and pods.
+/// How often kubelets check their machines and pods.
 const TURN: Duration = Duration::from_secs(1);
 
-/// And while an image is made, when nothing happens on any node: often enough for their leases.
+/// The same while an image is created and nothing happens on any node. Often enough for their leases.
 const QUIET_TURN: Duration = Duration::from_secs(20);
 
-/// Nodes that are not there by then have a reason.
-const PATIENCE: u32 = 3_600;
+/// How many turns nodes have to become Ready.
+const MAX_TURNS: u32 = 3_600;
 
-/// The demo's world.
+/// The simulated environment of the demo.
 pub(super) struct World {
     pub(super) sim: Sim,
     pub(super) cluster: Cluster,
@@ -42,12 +42,12 @@ pub(super) struct World {
     azure: Arc<Azure>,
     clock: kiln_engine::Clock,
     runs: Arc<AtomicU32>,
-    /// Nothing happens on any node.
+    /// Set while nothing happens on any node.
     pub(super) quiet: Arc<AtomicBool>,
 }
 
 impl World {
-    /// A pool of ten nodes whose recipe is stale, all Ready.
+    /// A pool of ten Ready nodes with an outdated recipe.
     pub(super) async fn start(now: Timestamp) -> Result<Self, Failure> {
         let spec = WorldSpec::default();
         let pool: PoolName = spec.pools[0].name.parse().map_err(Failure::failed)?;
@@ -87,13 +87,13 @@ impl World {
         Ok(world)
     }
 
-    /// What an operation works with.
-    pub(super) fn context(&self, watcher: Arc<dyn EventSink>) -> Result<Context<Azure>, Failure> {
+    /// The context of an operation.
+    pub(super) fn context(&self, events: Arc<dyn EventSink>) -> Result<Context<Azure>, Failure> {
         let namespace = NAMESPACE.parse().map_err(Failure::failed)?;
         let runs = self.runs.clone();
         Ok(Context {
             factory: self.azure.clone(),
-            inside: Arc::new(PodInspector::new(&self.cluster, &namespace, "kiln")),
+            inspector: Arc::new(PodInspector::new(&self.cluster, &namespace, "kiln")),
             cluster: self.cluster.clone(),
             namespace,
             resource_group: self.sim.spec().resource_group.clone(),
@@ -104,12 +104,12 @@ impl World {
             }),
             own_node: None,
             who: "demo".to_owned(),
-            watcher,
+            events,
             stop: Stop::never(),
         })
     }
 
-    /// The world's time.
+    /// The simulated time.
     pub(super) fn now(&self) -> Timestamp {
         (self.clock)()
     }
@@ -117,7 +117,7 @@ impl World {
     /// The node of an instance, by its number.
     pub(super) fn node(&self, number: u32) -> Result<NodeName, Failure> {
         let id = number.to_string().parse().map_err(Failure::failed)?;
-        let name = kiln_types::node_name_of(&self.pool, &id).map_err(Failure::failed)?;
+        let name = node_name_of(&self.pool, &id).map_err(Failure::failed)?;
         name.parse().map_err(Failure::failed)
     }
 
@@ -132,9 +132,9 @@ impl World {
 
     /// Waits until every machine of the pool is a Ready node.
     pub(super) async fn until_ready(&self) -> Result<(), Failure> {
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_TURNS {
             let nodes = self.cluster.nodes_of(&self.pool).await.map_err(Failure::failed)?;
-            if nodes.len() == self.machines().len() && nodes.iter().all(|node| node.readiness == Readiness::Ready) {
+            if nodes.len() == self.machines().len() && nodes.iter().all(Node::is_ready) {
                 return Ok(());
             }
             sleep(TURN).await;
@@ -146,7 +146,7 @@ impl World {
 fn azure(sim: &Sim) -> Result<Azure, Failure> {
     let spec = sim.spec();
     let cloud = Cloud::custom("embedded", ENDPOINT, ENDPOINT, ENDPOINT).map_err(Failure::failed)?;
-    let first = spec.clients.first().ok_or_else(|| Failure::failed("the world has no client"))?;
+    let first = spec.clients.first().ok_or_else(|| Failure::failed("the simulated Azure has no client"))?;
     let identity = Identity::ServicePrincipal(ServicePrincipal {
         tenant: spec.tenant_id.clone(),
         client_id: first.client_id.clone(),

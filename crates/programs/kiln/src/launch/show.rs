@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
-use kiln_engine::launch::{Collected, Fate, Leftover, Observer};
+use kiln_engine::launch::{Collected, LaunchState, Leftover, Observer};
 use kiln_types::{LAUNCH_DONE, LAUNCH_TAG, Machine, MachineState, Provisioning};
 use serde_json::{Value, json};
 
@@ -74,11 +74,11 @@ pub(super) fn collected(collected: &Collected, pretend: bool) -> String {
         }
     }
     for leftover in &collected.kept {
-        let why = match leftover.fate {
-            Fate::Young => "kept, its launch may still go on",
-            Fate::Undated => "kept, nobody says when it was begun",
+        let why = match leftover.launch {
+            LaunchState::Recent => "kept, its launch may still go on",
+            LaunchState::Undated => "kept, nobody says when it was begun",
             // What somebody knows of is no news.
-            Fate::Kept | Fate::Left => continue,
+            LaunchState::Complete | LaunchState::Abandoned => continue,
         };
         let _ = writeln!(text, "{why}: {}", what(leftover));
     }

@@ -111,7 +111,7 @@ fn assert_completed(mut command: Command) {
     let output = command.output().expect("kiln runs");
     assert!(output.status.success(), "{}", said(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
-    assert_eq!(answer["runs"][0]["ending"], "completed", "{}", said(&output));
+    assert_eq!(answer["runs"][0]["outcome"], "completed", "{}", said(&output));
 }
 
 #[test]

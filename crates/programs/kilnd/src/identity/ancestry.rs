@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kiln_host::{Durability, Placed, Root, clock};
-use kiln_types::Ancestor;
 use kiln_node_plan::layout::ANCESTRY;
+use kiln_types::Ancestor;
 use serde::{Deserialize, Serialize};
 
 /// A disk woke up in another machine.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kiln_types::{Ancestor, CustomData, DiskUse, FirstBootUnit, FstabEntry, JoinCredential, Place, SecretPlace, parse_fstab};
+use kiln_types::{
+    Ancestor, CustomData, DiskUse, FirstBootUnit, FstabEntry, JoinCredential, Place, SecretPlace, parse_fstab,
+};
 use serde::{Deserialize, Serialize};
 
 use super::contents_spec::{ContentsSpec, Defect};

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::rollback::{Fingerprint, read_rejected};
-use crate::sample::{definition, definition_name, excluded, exact, instance, marketplace, number, pool, tags, version};
+use crate::sample::{definition, definition_name, exact, excluded, instance, marketplace, number, pool, tags, version};
 
 struct World {
     pool: Pool,
@@ -79,7 +79,9 @@ fn rollback_excludes_the_version_and_pauses_the_pool() {
     let mut world = world(&["2026.11.01", "2026.11.08", "2026.11.15"]);
     world.instances = vec![instance(3, exact("2026.11.15")), instance(1, exact("2026.11.08"))];
     let plan = world.plan(&request(RollbackTarget::Previous)).unwrap();
-    assert!(matches!(&plan.writes[..], [RollbackWrite::Mark(_), RollbackWrite::Exclude(excluded)] if *excluded == number("2026.11.15")));
+    assert!(
+        matches!(&plan.writes[..], [RollbackWrite::Mark(_), RollbackWrite::Exclude(excluded)] if *excluded == number("2026.11.15"))
+    );
     assert_eq!((plan.new_nodes_get.as_str(), plan.affected.len()), ("2026.11.08", 1));
     world.write(&plan, 9);
     assert_eq!(world.new_nodes(), NewNodes::Latest(number("2026.11.08")));
@@ -95,7 +97,8 @@ fn changes_of_the_rejected_version_are_recorded() {
     world.versions[1].tags = tags([("kiln-kernel", "1036"), ("kiln-kubelet", "v1.19.6"), ("kiln-packages", "abc")]);
     let plan = world.plan(&request(RollbackTarget::Previous)).unwrap();
     world.write(&plan, 9);
-    let introduced = Fingerprint { packages: Some("abc".into()), kernel: Some("1036".into()), ..Fingerprint::default() };
+    let introduced =
+        Fingerprint { packages: Some("abc".into()), kernel: Some("1036".into()), ..Fingerprint::default() };
     assert_eq!(read_rejected(&world.definition.tags), [RejectedVersion { number: number("2026.11.15"), introduced }]);
 }
 
@@ -110,7 +113,9 @@ fn repeated_rollback_does_not_go_back_twice() {
 #[test]
 fn ended_pause_does_not_prevent_the_next_rollback() {
     let mut world = world(&["2026.11.01", "2026.11.08"]);
-    let plan = world.plan(&RollbackRequest { after: Some("2026-11-19".parse().unwrap()), ..request(RollbackTarget::Previous) }).unwrap();
+    let plan = world
+        .plan(&RollbackRequest { after: Some("2026-11-19".parse().unwrap()), ..request(RollbackTarget::Previous) })
+        .unwrap();
     world.write(&plan, 9);
     world.versions.push(version("2026.11.23"));
     let later = |day: &str| RollbackRequest { at: day.parse().unwrap(), ..request(RollbackTarget::Previous) };
@@ -191,7 +196,10 @@ fn pinned_recipe_is_pointed_at_the_previous_version() {
 fn original_recipe_is_restored_only_if_it_was_saved() {
     let mut world = world(&["2026.11.15"]);
     let plan = world.plan(&request(RollbackTarget::Original)).unwrap();
-    assert_eq!(plan.writes[1..], [RollbackWrite::Recipe(RecipeTarget::Original), RollbackWrite::Exclude(number("2026.11.15"))]);
+    assert_eq!(
+        plan.writes[1..],
+        [RollbackWrite::Recipe(RecipeTarget::Original), RollbackWrite::Exclude(number("2026.11.15"))]
+    );
     world.original_saved = false;
     assert!(matches!(world.plan(&request(RollbackTarget::Original)), Err(Error::NoOriginal { .. })));
 }

@@ -89,16 +89,18 @@ impl World {
                 self.gallery.get_or_insert_with(|| gallery.clone());
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
-            Action::CreateDefinition(line) => {
+            Action::CreateDefinition(definition) => {
                 if self.gallery.is_none() {
                     return refused(ErrorClass::NotFound, "ParentResourceNotFound");
                 }
-                self.line.get_or_insert_with(|| line.as_ref().clone());
+                self.definition.get_or_insert_with(|| definition.as_ref().clone());
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
             Action::TagDefinition { tags, .. } => {
-                let Some(line) = &mut self.line else { return refused(ErrorClass::NotFound, "no such definition") };
-                line.tags.extend(tags.clone());
+                let Some(definition) = &mut self.definition else {
+                    return refused(ErrorClass::NotFound, "no such definition");
+                };
+                definition.tags.extend(tags.clone());
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
             Action::SaveRecipe => {
@@ -149,12 +151,12 @@ impl World {
                     return refused(ErrorClass::Precondition, "412 PreconditionFailed");
                 }
                 self.canary =
-                    Some(CanaryPool { version: canary.number.clone(), up_since: None, leaving: false, failed: None });
+                    Some(CanaryPool { version: canary.number.clone(), up_since: None, deleting: false, failed: None });
                 Ok(Some(self.begin(write, Effect::CanaryMade, fails)))
             }
             Action::DeleteCanary => {
                 if let Some(canary) = &mut self.canary {
-                    canary.leaving = true;
+                    canary.deleting = true;
                 }
                 Ok(Some(self.begin(write, Effect::CanaryGone, fails)))
             }
@@ -174,7 +176,7 @@ impl World {
             let back = self.donor().is_none_or(|donor| self.reports(donor));
             self.rule(back, "the node was released before it came back");
         }
-        let Some(node) = self.nodes.get_mut(&header.donor.node) else {
+        let Some(node) = self.nodes.get_mut(header.donor.node.as_str()) else {
             return refused(ErrorClass::NotFound, "no such node");
         };
         match action {
@@ -258,7 +260,7 @@ impl World {
 
     fn publish(&mut self, publication: &Publication, mut fails: Option<Failure>) -> Taken {
         let number = publication.number.clone();
-        if self.line.is_none() {
+        if self.definition.is_none() {
             return refused(ErrorClass::NotFound, "ParentResourceNotFound");
         }
         if let Some(version) = self.versions.get(&number) {

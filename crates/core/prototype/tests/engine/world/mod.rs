@@ -1,8 +1,8 @@
 //! A small honest Azure and cluster, with its own time and nothing hidden: one pool, its donor, a gallery, a journal.
 
 mod act;
-mod look;
 mod others;
+mod read;
 mod time;
 
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ pub(crate) struct Version {
 pub(crate) struct CanaryPool {
     pub(crate) version: VersionNumber,
     pub(crate) up_since: Option<Timestamp>,
-    pub(crate) leaving: bool,
+    pub(crate) deleting: bool,
     pub(crate) failed: Option<String>,
 }
 
@@ -121,7 +121,7 @@ impl Pace {
 }
 
 /// The world.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct World {
     pub(crate) now: Timestamp,
@@ -133,7 +133,7 @@ pub(crate) struct World {
     pub(crate) machines: BTreeMap<u32, Machine>,
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) gallery: Option<Gallery>,
-    pub(crate) line: Option<ImageDefinition>,
+    pub(crate) definition: Option<ImageDefinition>,
     pub(crate) definition_name: DefinitionName,
     pub(crate) versions: BTreeMap<VersionNumber, Version>,
     pub(crate) snapshot: Option<Snapshot>,
@@ -142,7 +142,7 @@ pub(crate) struct World {
     pub(crate) canary: Option<CanaryPool>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) saved: bool,
-    pub(crate) refusals: Vec<String>,
+    pub(crate) blockers: Vec<String>,
     /// The region has zones.
     pub(crate) zones: bool,
     /// What is on the donor's disk does not boot as another machine.
@@ -214,7 +214,7 @@ impl World {
         self.now.duration_since(since) >= span.try_into().unwrap()
     }
 
-    /// What `latest` of the line means now: written again here, so that the engine's own idea of it is not its witness.
+    /// What `latest` of the definition means now: written again here, so that the engine's own idea of it is not its witness.
     pub(crate) fn latest(&self) -> Option<&Version> {
         let usable = |version: &&Version| {
             version.read.state == kiln_types::VersionState::Succeeded

@@ -123,7 +123,7 @@ impl World {
                 }
             }
             Effect::CanaryGone => match &mut self.canary {
-                Some(canary) if failed => canary.leaving = false,
+                Some(canary) if failed => canary.deleting = false,
                 _ => self.canary = None,
             },
             Effect::ExtensionGone(name) if !failed => {

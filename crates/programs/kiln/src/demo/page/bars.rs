@@ -1,4 +1,4 @@
-//! Two boots as two bars on one scale, with a legend of what they are made of.
+//! Two boots as two bars on one linear scale, with a legend of their stages.
 
 use super::super::outcome::Boot;
 use super::super::report::duration;
@@ -47,10 +47,10 @@ pub(super) fn svg(before: &Boot, after: &Boot) -> String {
             picture.text((left + 22.0, y + 12.0), "start", true, &format!("{stage}  {}", duration(*seconds)));
         }
     }
-    picture.finish("boot stages of a new node by the old recipe and from the image")
+    picture.finish("boot stages of a new node from the old recipe and from the image, on one linear scale")
 }
 
-/// Neighbours differ, and every one is told from the paper.
+/// Opacities that distinguish neighbours from each other and from the background.
 fn shade(index: usize) -> f64 {
     [1.0, 0.55, 0.8, 0.4, 0.65][index % 5]
 }

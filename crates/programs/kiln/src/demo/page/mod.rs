@@ -1,4 +1,4 @@
-//! The demo's report: one HTML file with its pictures in it, to be opened, mailed or kept.
+//! The report of the demo: one HTML file with embedded charts.
 
 mod bars;
 mod svg;
@@ -22,7 +22,7 @@ svg { width: 100%; height: auto; } svg text { font: 13px system-ui, sans-serif; 
 .scroll { overflow-x: auto; }
 ";
 
-/// The whole page.
+/// Renders the page.
 pub(super) fn html(outcome: &Outcome) -> String {
     let mut page = String::new();
     let (before, after) = (&outcome.before, &outcome.after);
@@ -31,17 +31,20 @@ pub(super) fn html(outcome: &Outcome) -> String {
         page,
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
          <title>kiln demo: {title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n\
-         <p>Pool {pool}: {donor} became version {version}, and new nodes are copies of it. Times are those of the embedded Azure's world.</p>\n",
+         <p>Pool {pool}: {donor} became version {version}, and new nodes are clones of it. All times are simulated by the embedded Azure.</p>\n",
         pool = escape(&outcome.pool),
         donor = escape(&outcome.donor),
         version = escape(&outcome.version),
     );
-    section(&mut page, "What a new node waits for", &bars::svg(before, after));
+    section(&mut page, "Boot of a new node", &bars::svg(before, after));
     side_by_side(&mut page, before, after);
-    let away = format!("The run, step by step; the donor was away for {}", duration(outcome.donor_away));
+    let away = format!(
+        "The run, step by step (bar lengths are not to scale); the donor was away for {}",
+        duration(outcome.donor_away)
+    );
     section(&mut page, &away, &timeline::svg(&outcome.steps));
     nodes(&mut page, outcome);
-    bad(&mut page, outcome);
+    rejected(&mut page, outcome);
     page.push_str("</html>\n");
     page
 }
@@ -55,9 +58,9 @@ fn side_by_side(page: &mut String, before: &Boot, after: &Boot) {
     let mut row = |what: &str, before: &str, after: &str| {
         let _ = writeln!(page, "<tr><td>{what}</td><td>{}</td><td>{}</td></tr>", escape(before), escape(after));
     };
-    row("until the node is Ready", &duration(before.seconds), &duration(after.seconds));
+    row("time until Ready", &duration(before.seconds), &duration(after.seconds));
     row("kernel", &before.kernel, &after.kernel);
-    row("packages to bring up to date", &before.stale_packages.to_string(), &after.stale_packages.to_string());
+    row("outdated packages", &before.stale_packages.to_string(), &after.stale_packages.to_string());
     row("container images to pull", &before.images_to_pull.to_string(), &after.images_to_pull.to_string());
     page.push_str("</table>\n");
 }
@@ -77,12 +80,12 @@ fn nodes(page: &mut String, outcome: &Outcome) {
     page.push_str("</table></div>\n");
 }
 
-fn bad(page: &mut String, outcome: &Outcome) {
-    let Some(bad) = &outcome.caught else { return };
+fn rejected(page: &mut String, outcome: &Outcome) {
+    let Some(bad) = &outcome.rejected else { return };
     let _ = write!(
         page,
-        "<h2>A bad version, caught</h2>\n<p>{} was made of {}. Its canary did not join: {}. The version was never included, so no node was made \
-         from it; new nodes still get {}.</p>\n",
+        "<h2>A bad version, rejected</h2>\n<p>Version {} was created from {}. Its canary did not become Ready: {}. The version was never included, \
+         so no node was created from it; new nodes still get {}.</p>\n",
         escape(&bad.version),
         escape(&bad.donor),
         escape(&bad.reason),
@@ -96,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_holds_both_boots_the_run_the_nodes_and_the_version_that_was_caught() {
+    fn page_shows_both_boots_the_run_the_nodes_and_the_rejected_version() {
         let page = html(&sample());
         for text in [
             "A new node in 1 m 08 s instead of 3 m 29 s",
             "script-extension",
             "power-off",
             "vmss000010",
-            "A bad version, caught",
+            "A bad version, rejected",
         ] {
             assert!(page.contains(text), "{text} is missing");
         }
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_is_called_cannot_break_the_page() {
+    fn node_names_are_escaped() {
         let mut outcome = sample();
         outcome.donor = "<script>x</script>".to_owned();
         assert!(!html(&outcome).contains("<script>"));

@@ -1,13 +1,13 @@
-//! The few marks that the pictures are made of.
+//! The few SVG elements that the charts consist of.
 
 use std::fmt::Write as _;
 
-/// Text that a page shows as it is.
+/// Escapes text for HTML.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A picture that grows with what is drawn.
+/// A chart that elements are added to.
 pub(super) struct Picture {
     width: f64,
     height: f64,
@@ -19,7 +19,7 @@ impl Picture {
         Self { width, height, marks: String::new() }
     }
 
-    /// A box with a text that shows when the pointer rests on it.
+    /// Adds a box with a tooltip.
     pub(super) fn bar(&mut self, place: (f64, f64), size: (f64, f64), colour: &str, opacity: f64, hover: &str) {
         let ((x, y), (width, height)) = (place, size);
         let _ = write!(

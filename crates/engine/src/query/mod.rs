@@ -1,0 +1,13 @@
+//! What only reads: status, history, plan, diff and access. Nothing here takes a lease or writes.
+
+mod access;
+mod diff;
+mod history;
+mod plan;
+mod status;
+
+pub use access::{AccessReport, AccessRow, Side, check_access};
+pub use diff::compare;
+pub use history::{PoolHistory, RunSummary, StepSummary, history};
+pub use plan::{PlanReport, plan};
+pub use status::{OpenRun, PoolStatus, StatusReport, status};
