@@ -1,4 +1,4 @@
-//! What a run would do: before it, without touching anything.
+//! The plan of a run: its steps, durations, secrets, cost and blockers, without changing anything.
 
 mod durations;
 mod secrets;
@@ -23,80 +23,69 @@ use crate::step::Step;
 pub use durations::{DurationSource, Durations, ExpectedDuration};
 pub use secrets::{CloneTreatment, ClonedSecret, cloned_secrets};
 
-/// What a plan is made from, beside what preflight looks at.
+/// The input of [`plan`].
 #[derive(Debug, Clone, Copy)]
 pub struct PlanInput<'a> {
-    /// What preflight looks at.
     pub preflight: PreflightInput<'a>,
-    /// What was asked for.
     /// Replicas of the version per region.
     pub replicas: u32,
-    /// The version that the run would make.
+    /// The version that the run would create.
     pub version: &'a VersionNumber,
-    /// Whether the gallery exists.
     pub gallery_exists: bool,
-    /// How much of the work an earlier run has done today.
     pub route: Route,
-    /// All instances of the pool.
     pub instances: &'a [kiln_types::Instance],
-    /// How long steps take.
     pub durations: &'a Durations,
 }
 
-/// One step of a plan.
+/// A step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedStep {
     pub step: Step,
-    /// What it would do here.
+    /// What the step would do.
     pub does: String,
-    /// How long it usually takes.
     pub expected: ExpectedDuration,
 }
 
-/// A plan.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     pub pool: PoolName,
     pub donor: NodeName,
-    /// The version that would be made.
     pub version: VersionNumber,
-    /// What new nodes are made from now.
+    /// The current image of new nodes.
     pub now: String,
-    /// What would be done, in order.
     pub steps: Vec<PlannedStep>,
-    /// How long that takes in all, the drain not counted.
+    /// The expected duration without the drain.
     pub total: Span,
-    /// How long the donor is away: from its power off until it is Ready again.
+    /// How long the donor is expected to be away, from power off until Ready.
     pub away: Span,
-    /// Secrets and credentials on the donor's disk, and what becomes of each in a clone.
+    /// Secrets on the donor's disk.
     pub secrets: Vec<ClonedSecret>,
-    /// What keeping the versions costs.
     pub cost: Option<StorageCost>,
-    /// What speaks against it.
     #[serde(flatten)]
     pub preflight: PreflightReport,
 }
 
-/// The steps for which the donor is away.
+/// The steps during which the donor is away.
 const AWAY: [Step; 4] = [Step::PowerOff, Step::Snapshot, Step::Start, Step::AwaitReady];
 
-/// What a run would do.
+/// Plans a run.
 pub fn plan(input: PlanInput<'_>) -> Plan {
     let PlanInput { preflight, version, durations, replicas, .. } = input;
     let options = preflight.options;
     let steps: Vec<PlannedStep> = Step::ALL
         .into_iter()
-        .filter_map(|step| Some(PlannedStep { step, does: does(step, input)?, expected: durations.expected(step) }))
+        .filter_map(|step| Some(PlannedStep { step, does: describe(step, input)?, expected: durations.expected(step) }))
         .collect();
-    let sum = |of: &dyn Fn(Step) -> bool| {
-        let seconds = steps.iter().filter(|planned| of(planned.step)).filter_map(|planned| planned.expected.takes);
+    let sum = |counts: &dyn Fn(Step) -> bool| {
+        let seconds = steps.iter().filter(|planned| counts(planned.step)).filter_map(|planned| planned.expected.takes);
         Span::from_secs(seconds.sum::<Duration>().as_secs())
     };
-    let inside = preflight.inspection.ok();
+    let inspection = preflight.inspection.ok();
     let cost = preflight.disk.and_then(|disk| {
-        let used = inside.map(|inside| inside.disk.used_bytes);
+        let used = inspection.map(|inspection| inspection.disk.used_bytes);
         let size = disk.size_gib.or(used.map(|_| 0))?;
         Some(storage(size, used, replicas, 1, options.max_history.get()))
     });
@@ -108,63 +97,63 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
         total: sum(&|_| true),
         away: sum(&|step| AWAY.contains(&step)),
         steps,
-        secrets: inside.map(cloned_secrets).unwrap_or_default(),
+        secrets: inspection.map(cloned_secrets).unwrap_or_default(),
         cost,
         preflight: check(preflight),
     }
 }
 
-/// What a step would do here; none when there is nothing to do.
-fn does(step: Step, input: PlanInput<'_>) -> Option<String> {
+/// What a step would do; `None` if nothing.
+fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
     let PlanInput { preflight, version, route, .. } = input;
     let options = preflight.options;
     let (pool, node) = (preflight.pool, &preflight.node.name);
-    let whole_way = route == Route::Full;
-    let when = |so: bool, text: String| so.then_some(text);
+    let is_full = route == Route::Full;
+    let when = |applies: bool, text: String| applies.then_some(text);
     match step {
-        // Reads alone, and what is done only when a canary fails.
+        // These only read, or happen only if a canary fails.
         Step::Preflight | Step::Survey | Step::Reject => None,
         Step::Claim => Some(format!("tag `{}` with the run", pool.name)),
         Step::SaveRecipe => {
             let first = *preflight.original == OriginalState::CanBeSaved;
-            when(first, "keep the original recipe for `rollback --to original`".into())
+            when(first, "save the original recipe for `rollback --to original`".into())
         }
-        Step::Gallery => when(!input.gallery_exists, format!("make gallery `{}`", preflight.definition_name.gallery)),
-        Step::Definition => match line(input) {
-            DefinitionPlan::New(definition) => Some(format!("make image definition `{definition}`")),
+        Step::Gallery => when(!input.gallery_exists, format!("create gallery `{}`", preflight.definition_name.gallery)),
+        Step::Definition => match definition(input) {
+            DefinitionPlan::New(name) => Some(format!("create image definition `{name}`")),
             DefinitionPlan::Existing => None,
         },
         Step::ClearFailed => failed(input),
-        _ if step.is_donor_step() && !whole_way => None,
-        Step::HoldNode => Some(format!("keep the autoscaler from `{node}` and cordon it")),
+        _ if step.is_donor_step() && !is_full => None,
+        Step::HoldNode => Some(format!("cordon `{node}` and disable its scale-down")),
         Step::Protect => Some("protect its instance from the scale set".into()),
         Step::Drain => Some(drain(options)),
         Step::FirstBoot => {
-            let missing = preflight.inspection.is_ok_and(|inside| inside.first_boot_unit.is_none());
-            when(missing, "install the first-boot unit by a pod; nothing else is changed".into())
+            let missing = preflight.inspection.is_ok_and(|inspection| inspection.first_boot_unit.is_none());
+            when(missing, "install the first-boot unit with a pod that changes nothing else".into())
         }
         Step::PowerOff if options.deallocate => Some(format!("deallocate `{node}`")),
-        Step::PowerOff => Some(format!("power `{node}` off, keeping its hardware")),
-        Step::Snapshot => Some("copy its OS disk".into()),
+        Step::PowerOff => Some(format!("stop `{node}`, keeping its hardware reserved")),
+        Step::Snapshot => Some("create a snapshot of its OS disk".into()),
         Step::Start => Some(format!("start `{node}`")),
         Step::AwaitReady => Some(format!("wait until `{node}` is Ready")),
-        Step::Unprotect => Some("give its protection back as it was".into()),
-        Step::ReleaseNode => Some("give cordon and annotation back as they were".into()),
+        Step::Unprotect => Some("restore its protection".into()),
+        Step::ReleaseNode => Some("restore its cordon and annotation".into()),
         Step::Publish => Some(match route {
-            Route::FromVersion => format!("wait for version {version}, which is being made"),
-            _ => format!("make version {version} in {} copies, excluded", input.replicas),
+            Route::FromVersion => format!("wait for version {version}, which is being created"),
+            _ => format!("create version {version} with {} replicas, excluded", input.replicas),
         }),
-        Step::DeleteSnapshot => Some("delete the copy".into()),
-        Step::CreateCanary => when(options.canary, format!("make one throw-away machine of {version}")),
-        Step::AwaitCanary => when(options.canary, "wait until it has joined".into()),
-        Step::DeleteCanary => when(options.canary, "delete it".into()),
-        Step::Include => Some(format!("include {version}: new nodes get it")),
+        Step::DeleteSnapshot => Some("delete the snapshot".into()),
+        Step::CreateCanary => when(options.canary, format!("create a canary from version {version}")),
+        Step::AwaitCanary => when(options.canary, "wait until the canary is Ready".into()),
+        Step::DeleteCanary => when(options.canary, "delete the canary".into()),
+        Step::Include => Some(format!("include version {version}: new nodes get it")),
         Step::Model => model(input),
-        Step::StripData => when(is_first(input), "set custom data that does nothing".into()),
+        Step::StripData => when(is_first(input), "replace the custom data by one without effect".into()),
         Step::StripScripts => scripts(input),
         Step::Prune => pruned(input),
         Step::AddNodes => when(options.new_nodes > 0, format!("add {} nodes", options.new_nodes)),
-        Step::ReleaseClaim => Some("take the run's tag off".into()),
+        Step::ReleaseClaim => Some("remove the run's tag".into()),
     }
 }
 
@@ -173,7 +162,7 @@ enum DefinitionPlan {
     New(String),
 }
 
-fn line(input: PlanInput<'_>) -> DefinitionPlan {
+fn definition(input: PlanInput<'_>) -> DefinitionPlan {
     let facts = input.preflight;
     let Some(disk) = facts.disk else { return DefinitionPlan::Existing };
     let wanted = DefinitionRequirements::new(disk, facts.pool);
@@ -184,13 +173,13 @@ fn line(input: PlanInput<'_>) -> DefinitionPlan {
 }
 
 fn is_first(input: PlanInput<'_>) -> bool {
-    !names_line(&input.preflight.pool.recipe.image, input)
+    !names_definition(&input.preflight.pool.recipe.image, input)
 }
 
-fn names_line(image: &ImageSource, input: PlanInput<'_>) -> bool {
-    let ours = |line| input.preflight.definitions.iter().any(|known| same_definition(&known.name, line));
+fn names_definition(image: &ImageSource, input: PlanInput<'_>) -> bool {
+    let is_own = |name| input.preflight.definitions.iter().any(|own| same_definition(&own.name, name));
     match image {
-        ImageSource::Definition(line) | ImageSource::ExactVersion(line, _) => ours(line),
+        ImageSource::Definition(name) | ImageSource::ExactVersion(name, _) => is_own(name),
         _ => false,
     }
 }
@@ -198,19 +187,19 @@ fn names_line(image: &ImageSource, input: PlanInput<'_>) -> bool {
 fn drain(options: &RunOptions) -> String {
     let grace = options.grace_seconds;
     if options.force {
-        format!("drain it, {grace} s for each pod, then delete what is left by force")
+        format!("drain it with {grace} s for each pod, then force-delete the remaining pods")
     } else {
-        format!("drain it, {grace} s for each pod; pods that do not leave end the run")
+        format!("drain it with {grace} s for each pod; the run ends if pods remain")
     }
 }
 
 fn model(input: PlanInput<'_>) -> Option<String> {
     let image = &input.preflight.pool.recipe.image;
     if input.preflight.options.pin {
-        return Some(format!("point the model at {}", input.version));
+        return Some(format!("point the model at version {}", input.version));
     }
-    let follows = matches!(image, ImageSource::Definition(_)) && names_line(image, input);
-    (!follows).then(|| format!("point the model at the line instead of {}", describe_image(image)))
+    let follows = matches!(image, ImageSource::Definition(_)) && names_definition(image, input);
+    (!follows).then(|| format!("point the model at the image definition instead of {}", describe_image(image)))
 }
 
 fn scripts(input: PlanInput<'_>) -> Option<String> {
@@ -234,19 +223,19 @@ fn list(numbers: &[VersionNumber]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What would be pruned once the new version is there.
+/// What would be pruned once the new version exists.
 fn pruning(input: PlanInput<'_>) -> crate::history::Prune {
     let facts = input.preflight;
     let mut versions = facts.versions.to_vec();
     if !versions.iter().any(|version| version.number == *input.version) {
-        versions.push(future(input.version, &facts.pool.location));
+        versions.push(planned_version(input.version, &facts.pool.location));
     }
-    let line = facts.definitions.first().map_or(facts.definition_name, |line| &line.name);
-    let used = used([facts.pool], input.instances, line, facts.versions);
+    let definition = facts.definitions.first().map_or(facts.definition_name, |definition| &definition.name);
+    let used = used([facts.pool], input.instances, definition, facts.versions);
     prune(&versions, input.preflight.options.max_history, &used, input.version)
 }
 
-fn future(number: &VersionNumber, region: &str) -> kiln_types::ImageVersion {
+fn planned_version(number: &VersionNumber, region: &str) -> kiln_types::ImageVersion {
     kiln_types::ImageVersion {
         number: number.clone(),
         id: String::new(),

@@ -9,7 +9,6 @@ use kiln_types::{
 };
 
 use crate::names;
-use crate::node_name_of;
 
 pub(crate) const REGION: &str = "westus2";
 pub(crate) const GROUP: &str = "kubernetes-westus2-17813";

@@ -1,4 +1,4 @@
-//! Spans of time as people write them: `60`, `5m`, `2h`, `3d`.
+//! Time spans as users write them: `60`, `5m`, `2h`, `3d`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,28 +12,28 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// A span of whole seconds, as in `--minimum-ready-time` and `--max-age`.
+/// A time span in whole seconds, as in `--minimum-ready-time` and `--max-age`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Span(u64);
 
 impl Span {
-    /// A span of so many seconds.
+    /// A span in seconds.
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds)
     }
 
-    /// A span of so many days. Saturates.
+    /// A span in days. Saturates.
     pub const fn from_days(days: u64) -> Self {
         Self(days.saturating_mul(DAY))
     }
 
-    /// Its seconds.
+    /// The number of seconds.
     pub const fn as_secs(self) -> u64 {
         self.0
     }
 
-    /// The time between two instants; nothing when the second is the earlier one.
+    /// The time between two instants; zero if the second is earlier.
     pub fn between(from: jiff::Timestamp, to: jiff::Timestamp) -> Self {
         Self(u64::try_from(to.as_second() - from.as_second()).unwrap_or(0))
     }
@@ -80,7 +80,7 @@ impl From<Span> for Duration {
     }
 }
 
-/// In the largest unit that needs no fraction, so that it reads back the same.
+/// In the largest unit without a fraction, so that it parses to the same span.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (number, unit) = match self.0 {
@@ -94,13 +94,13 @@ impl fmt::Display for Span {
     }
 }
 
-/// A span for reading and not for reading back: the two largest units, rounded down, as in `3 min 44 s`.
+/// Formats a span for people: the two largest units, rounded down, as in `3 min 44 s`.
 pub fn format_span(span: impl Into<Duration>) -> String {
     let seconds = span.into().as_secs();
-    let of = |unit: u64| seconds / unit;
+    let whole = |unit: u64| seconds / unit;
     let pair = |large: u64, large_name: &str, small: u64, small_name: &str| match (seconds % large) / small {
-        0 => format!("{} {large_name}", of(large)),
-        rest => format!("{} {large_name} {rest} {small_name}", of(large)),
+        0 => format!("{} {large_name}", whole(large)),
+        rest => format!("{} {large_name} {rest} {small_name}", whole(large)),
     };
     match seconds {
         0..MINUTE => format!("{seconds} s"),
@@ -121,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_seconds_and_a_letter_says_otherwise() {
+    fn number_without_a_unit_is_seconds() {
         assert_eq!((seconds("60"), seconds("60s")), (60, 60));
         assert_eq!((seconds("5m"), seconds("2h"), seconds("3d")), (300, 7200, 259_200));
         assert_eq!(seconds("0"), 0);
     }
 
     #[test]
-    fn what_is_no_span_is_shown_with_what_is_wrong() {
+    fn invalid_span_is_shown_with_the_problem() {
         for bad in ["", "m", "-5m", "+5m", " 5m", "1.5h"] {
             let error = bad.parse::<Span>().unwrap_err();
             assert!(error.to_string().contains(&format!("`{bad}`")), "{error}");
@@ -142,15 +142,15 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_spoken_in_two_units_at_most() {
-        let said = |s| format_span(Duration::from_secs(s));
-        assert_eq!((said(0), said(224)), ("0 s".into(), "3 min 44 s".into()));
-        assert_eq!((said(3600), said(5291)), ("1 h".into(), "1 h 28 min".into()));
-        assert_eq!(said(8 * DAY + 3 * HOUR + 59), "8 d 3 h");
+    fn span_is_formatted_with_at_most_two_units() {
+        let formatted = |s| format_span(Duration::from_secs(s));
+        assert_eq!((formatted(0), formatted(224)), ("0 s".into(), "3 min 44 s".into()));
+        assert_eq!((formatted(3600), formatted(5291)), ("1 h".into(), "1 h 28 min".into()));
+        assert_eq!(formatted(8 * DAY + 3 * HOUR + 59), "8 d 3 h");
     }
 
     #[test]
-    fn an_end_before_its_start_is_no_span() {
+    fn end_before_the_start_is_a_zero_span() {
         let at = |s| jiff::Timestamp::from_second(s).unwrap();
         assert_eq!(Span::between(at(100), at(40)), Span::from_secs(0));
         assert_eq!(Span::between(at(40), at(100)), Span::from_secs(60));
@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_printed_span_reads_back(seconds: u64) {
+        fn span_round_trips_through_text(seconds: u64) {
             let span = Span::from_secs(seconds);
             prop_assert_eq!(span.to_string().parse::<Span>().unwrap(), span);
         }

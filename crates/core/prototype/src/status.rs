@@ -1,4 +1,4 @@
-//! How a pool stands: its versions, what new nodes get, what instances run, and what a person should know.
+//! The status of a pool: its versions, the image of new nodes, and the images that instances run.
 
 mod text;
 
@@ -15,65 +15,55 @@ use crate::provenance::Provenance;
 use crate::rollback::{self, Pause};
 use crate::span::Span;
 
-/// What a status is made from.
+/// The input of [`Status::new`].
 #[derive(Debug, Clone, Copy)]
 pub struct StatusInput<'a> {
     pub pool: &'a Pool,
-    /// The name of its definition.
     pub definition_name: &'a DefinitionName,
-    /// The definition, if it exists.
     pub definition: Option<&'a ImageDefinition>,
     pub versions: &'a [ImageVersion],
     pub instances: &'a [Instance],
-    /// What the last run, or the last roll back, pointed the model at, where a journal tells.
+    /// What the last run or rollback set the model to, according to the journal.
     pub last_set: Option<&'a ImageSource>,
-    /// Now.
     pub now: Timestamp,
 }
 
-/// How a pool stands.
+/// The status of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     pub pool: PoolName,
     pub region: String,
-    /// Its definition, as `gallery/definition`.
+    /// As `gallery/definition`.
     pub definition: String,
-    /// Whether the definition exists.
     pub definition_exists: bool,
-    /// What an instance made now would get.
+    /// The image of a new instance.
     pub new_nodes: NewNodes,
-    /// The age of that, where it is a version.
+    /// The age of that image, if it is a version.
     pub age: Option<Span>,
-    /// Whether the model is as the operation left it.
     pub model: Model,
     pub pause: Option<Pause>,
-    /// The versions, newest first.
+    /// Newest first.
     pub versions: Vec<VersionRow>,
-    /// What instances run, most first.
+    /// Most instances first.
     pub runs: Vec<Runs>,
 }
 
-/// One version.
+/// A version in the status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionRow {
     pub number: VersionNumber,
-    /// How far it is, in a word.
     pub state: String,
-    /// Whether it is kept out of what `latest` means.
     pub excluded: bool,
-    /// Whether it was taken back.
     pub rejected: bool,
-    /// Whether new nodes get it now.
+    /// Whether new nodes get it.
     pub current: bool,
-    /// How much of it is copied, by region, in percent.
+    /// Percent by region.
     pub replication: BTreeMap<String, u8>,
-    /// How old its disk is.
+    /// The age of its disk.
     pub age: Option<Span>,
-    /// How many instances run it.
     pub instances: u32,
-    /// Where it comes from.
     pub provenance: Provenance,
 }
 
@@ -81,59 +71,53 @@ pub struct VersionRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Runs {
-    /// A version's number, or another image.
+    /// A version, or another image.
     pub image: String,
     pub instances: u32,
-    /// Whether it was taken back.
     pub rejected: bool,
 }
 
-/// Whether the model is as the operation left it.
+/// The image in the scale set's model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind", rename_all_fields = "camelCase")]
 pub enum Model {
-    /// No version of ours was ever used.
+    /// No version of the definition was ever used.
     NotYet,
-    /// It names the definition.
     Definition,
-    /// It names one version.
-    Pinned { version: VersionNumber },
-    /// A roll back put the original recipe back.
+    Pinned {
+        version: VersionNumber,
+    },
+    /// A rollback restored the original recipe.
     Original,
-    /// Somebody else set it.
+    /// Another program changed it.
     ChangedExternally {
-        /// To this.
         now: String,
-        /// From this, where a journal tells.
         was: Option<String>,
     },
 }
 
-/// What `--max-age` makes of a status.
+/// The result of `--max-age`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "verdict", rename_all_fields = "camelCase")]
 pub enum AgeCheck {
-    /// New nodes get a version that is young enough.
     Fresh,
-    /// They get one that is not.
     TooOld {
         age: Span,
-        /// What was asked for.
         most: Span,
     },
-    /// They get no version of ours, or one whose age nobody knows.
+    /// New nodes get no version, or one of unknown age.
     Unknown,
 }
 
 impl AgeCheck {
-    /// Whether what was asked for holds.
+    /// Whether new nodes get a version that is recent enough.
     pub fn is_fresh(self) -> bool {
         self == Self::Fresh
     }
 }
 
 impl Status {
-    /// Takes stock.
+    /// Determines the status.
     pub fn new(input: StatusInput<'_>) -> Self {
         let StatusInput { pool, definition_name, definition, versions, instances, now, .. } = input;
         let rejected = definition.map(|definition| rollback::rejected_numbers(&definition.tags)).unwrap_or_default();
@@ -161,7 +145,7 @@ impl Status {
         }
     }
 
-    /// Whether what new nodes get is at most so old.
+    /// Compares the age of new nodes' image with a limit.
     pub fn max_age(&self, most: Span) -> AgeCheck {
         match self.age {
             None => AgeCheck::Unknown,
@@ -182,7 +166,7 @@ fn row(
     VersionRow {
         number: version.number.clone(),
         state: match &version.state {
-            VersionState::Other(word) => word.clone(),
+            VersionState::Other(state) => state.clone(),
             known => format!("{known:?}"),
         },
         excluded: version.excluded,
@@ -208,7 +192,8 @@ fn runs(instances: &[Instance], definition: &DefinitionName, rejected: &BTreeSet
     runs
 }
 
-/// A journal tells best what the model should be. Without one, a usable version of ours that the model does not name was meant to be named.
+/// Whether the model is what kiln set it to. Without a journal, a usable version by kiln that the model does not name means that another
+/// program changed it.
 fn model(input: StatusInput<'_>, pause: Option<&Pause>) -> Model {
     let image = &input.pool.recipe.image;
     let changed = |was| Model::ChangedExternally { now: describe_image(image), was };
@@ -229,13 +214,13 @@ fn model(input: StatusInput<'_>, pause: Option<&Pause>) -> Model {
             None => Model::NotYet,
         };
     }
-    let ours = |version: &ImageVersion| {
+    let by_kiln = |version: &ImageVersion| {
         version.usable_in(&input.pool.location) && Provenance::read(&version.tags).built_from.is_some()
     };
     match named {
         Some(named) => named,
         None if pause.is_some_and(Pause::is_to_original) => Model::Original,
-        None if input.versions.iter().any(ours) => changed(None),
+        None if input.versions.iter().any(by_kiln) => changed(None),
         None => Model::NotYet,
     }
 }

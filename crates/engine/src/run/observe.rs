@@ -136,7 +136,7 @@ fn cloud<E: FactoryError>(error: E) -> StepFailure {
     cloud_failure(&error)
 }
 
-fn if_there<T, E: FactoryError>(read: Result<T, E>) -> Result<Option<T>, StepFailure> {
+fn if_found<T, E: FactoryError>(read: Result<T, E>) -> Result<Option<T>, StepFailure> {
     match read {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.not_found() => Ok(None),

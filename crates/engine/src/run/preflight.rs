@@ -227,7 +227,7 @@ async fn contents<F: Factory>(
     Ok(store.list().await?.into_iter().map(|(_, facts)| facts).collect())
 }
 
-fn if_there<T, E: FactoryError>(what: String, read: Result<T, E>) -> Result<Option<T>, Error> {
+fn if_found<T, E: FactoryError>(what: String, read: Result<T, E>) -> Result<Option<T>, Error> {
     match read {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.not_found() => Ok(None),

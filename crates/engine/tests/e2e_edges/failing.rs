@@ -1,4 +1,4 @@
-//! Steps that fail for good, and faults of Azure that a run gets over.
+//! Steps that fail permanently, and faults of Azure that a run survives.
 
 use kiln_engine::{Context, RunEnd, Stop, resume, update};
 use kiln_prototype::journal::Outcome;
@@ -20,7 +20,7 @@ async fn run(world: &World) -> RunEnd {
     Box::pin(update(&world.quiet(), &request(1))).await.unwrap().end
 }
 
-/// A fault of this kind in the requests that a step sends.
+/// A fault of this kind in the requests of a step.
 fn fault(kind: &str, step: Step, times: u32) -> String {
     let target = match step {
         Step::Claim => format!("method: PATCH, type: {SET}"),
@@ -37,13 +37,13 @@ fn fault(kind: &str, step: Step, times: u32) -> String {
         Step::Include => format!("method: PATCH, type: {GALLERY}/images/versions"),
         Step::Model => format!("method: PATCH, type: {SET}, skip: 1"),
         Step::StripScripts => format!("method: DELETE, type: {SET}/extensions"),
-        other => panic!("{other} sends nothing that could fail alone"),
+        other => panic!("{other} has no request of its own"),
     };
     format!("{{kind: {kind}, {target}, times: {times}}}")
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_fails_for_good_leaves_everything_as_it_was() {
+async fn permanent_failure_up_to_the_snapshot_restores_everything() {
     for step in [Step::Claim, Step::Gallery, Step::Definition, Step::Protect, Step::PowerOff, Step::Snapshot] {
         let world = instant(&fault("quota-exceeded", step, 1)).start().await;
         let before = world.state().await;
@@ -52,7 +52,7 @@ async fn a_step_that_fails_for_good_leaves_everything_as_it_was() {
         assert_eq!(*failed, step, "{end}");
         assert!(failure.message.contains("quota"), "{step}: {failure}");
         let after = world.state().await;
-        // A copy that failed stays until the next run deletes it.
+        // A failed snapshot stays until the next run deletes it.
         if step < Step::Snapshot {
             after.assert_nothing_held();
         }
@@ -63,7 +63,7 @@ async fn a_step_that_fails_for_good_leaves_everything_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_fails_for_good_after_the_copy_gives_no_unproven_version_out() {
+async fn permanent_failure_after_the_snapshot_includes_no_untested_version() {
     for step in [Step::Publish, Step::CreateCanary, Step::Include, Step::Model, Step::StripScripts] {
         let world = instant(&fault("quota-exceeded", step, 1)).start().await;
         let before = world.state().await;
@@ -74,7 +74,7 @@ async fn a_step_that_fails_for_good_after_the_copy_gives_no_unproven_version_out
         after.assert_donor_is_back();
         let usable = after.versions.iter().any(|(_, state, excluded)| *state == VersionState::Succeeded && !excluded);
         assert_eq!(usable, step > Step::Include, "{step}: {:?}", after.versions);
-        // Azure writes a model down before the operation ends, however it ends.
+        // Azure stores a model before the operation ends, even if it fails.
         if step < Step::Model {
             assert_eq!(after.image, before.image, "{step}");
         }
@@ -82,20 +82,20 @@ async fn a_step_that_fails_for_good_after_the_copy_gives_no_unproven_version_out
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_donor_that_does_not_start_is_stuck_with_advice_and_a_resume_after_mending_finishes() {
+async fn donor_that_does_not_start_is_stuck_with_advice_and_can_be_resumed() {
     let world = instant(&fault("allocation-failed", Step::Start, 12)).start().await;
     let end = run(&world).await;
     let RunEnd::Stuck(stuck) = &end else { panic!("{end}") };
     assert_eq!(stuck.step, Step::Start);
     assert!(stuck.holds.contains(&Hold::Power) && stuck.holds.contains(&Hold::Node), "{:?}", stuck.holds);
     assert!(stuck.advice.contains("az vmss start") && stuck.reason.contains("AllocationFailed"), "{stuck:?}");
-    assert_eq!(world.state().await.holder, "", "the lease is free for whoever resumes");
+    assert_eq!(world.state().await.holder, "", "the lease is free");
     let report = Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap();
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     world.state().await.assert_nothing_held();
 }
 
-/// Steps whose requests a fault can hit.
+/// The steps with requests that a fault can hit.
 const HIT: [Step; 14] = [
     Step::Claim,
     Step::Gallery,
@@ -114,34 +114,34 @@ const HIT: [Step; 14] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn a_throttled_write_or_a_token_that_expires_in_any_step_does_not_show_in_the_end() {
+async fn throttling_and_expired_tokens_in_any_step_are_survived() {
     for kind in ["throttled-arm", "token-expires"] {
         for step in HIT {
-            gets_over(&fault(kind, step, 1)).await;
+            survives(&fault(kind, step, 1)).await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_gone_for_any_operation_does_not_show_in_the_end() {
+async fn missing_operation_status_is_survived() {
     for operation in 0..16 {
-        gets_over(&format!("{{kind: status-url-missing, type: operations, skip: {operation}}}")).await;
+        survives(&format!("{{kind: status-url-missing, type: operations, skip: {operation}}}")).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_reading_of_anything_does_not_show_in_the_end() {
+async fn stale_reads_are_survived() {
     let versions = format!("{GALLERY}/images/versions");
     let images = format!("{GALLERY}/images");
     let instances = format!("{SET}/virtualMachines");
     for kind in [SET, &instances, "Microsoft.Compute/snapshots", GALLERY, &images, &versions] {
-        for reading in 0..4 {
-            gets_over(&format!("{{kind: stale-read, method: GET, type: {kind}, skip: {reading}}}")).await;
+        for read in 0..4 {
+            survives(&format!("{{kind: stale-read, method: GET, type: {kind}, skip: {read}}}")).await;
         }
     }
 }
 
-async fn gets_over(fault: &str) {
+async fn survives(fault: &str) {
     let world = instant(fault).start().await;
     let end = run(&world).await;
     assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{fault}: {end}");
@@ -149,16 +149,16 @@ async fn gets_over(fault: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_that_pass_do_not_show_in_the_end() {
+async fn temporary_faults_are_survived() {
     let kinds =
         ["applied-but-failed", "success-but-not-applied", "reset-after-processing", "preempted", "throttled-compute"];
     for kind in kinds {
         for step in HIT {
             let world = instant(&fault(kind, step, 1)).start().await;
             let mut end = run(&world).await;
-            // A creation is believed when Azure says that it is done. Where that is not so the next step fails, and the next run mends it.
-            let believed = matches!(step, Step::Gallery | Step::Definition) && kind == "success-but-not-applied";
-            if believed && matches!(end, RunEnd::Closed(Outcome::Failed { .. })) {
+            // A creation counts as done when Azure reports success. If it had no effect, the next step fails and the next run succeeds.
+            let trusted = matches!(step, Step::Gallery | Step::Definition) && kind == "success-but-not-applied";
+            if trusted && matches!(end, RunEnd::Closed(Outcome::Failed { .. })) {
                 world.state().await.assert_donor_is_back();
                 end = run(&world).await;
             }
@@ -169,7 +169,7 @@ async fn faults_that_pass_do_not_show_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_without_zones_gets_local_copies() {
+async fn region_without_zones_gets_local_storage() {
     let world = instant(&fault("zrs-not-supported", Step::Publish, 1)).start().await;
     let end = run(&world).await;
     assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{end}");
@@ -177,7 +177,7 @@ async fn a_region_without_zones_gets_local_copies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_canary_that_never_becomes_ready_condemns_the_version_and_nobody_gets_it() {
+async fn version_whose_canary_does_not_become_ready_is_rejected() {
     let made = Made { speed: Speed::Instant, ..Made::new() };
     let made = made.pool(|pool| {
         let defects = Some([kiln_sim_azure::Defect::CloneNeverReady].into());
@@ -196,16 +196,16 @@ async fn a_canary_that_never_becomes_ready_condemns_the_version_and_nobody_gets_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_donor_that_is_deleted_under_the_run_ends_it_with_nothing_held() {
+async fn deleted_donor_ends_the_run_with_all_holds_released() {
     let world = Made::quick().start().await;
     let hold = HoldAt::at(|step| step == Step::PowerOff);
     let context = world.process(hold.clone());
-    let asked = request(1);
-    let running = Box::pin(update(&context, &asked));
+    let request = request(1);
+    let running = Box::pin(update(&context, &request));
     let deleting = async {
         hold.reached().await;
         world.sim.delete_machine(node(1).as_str()).unwrap();
-        hold.let_go();
+        hold.release();
     };
     let (report, ()) = tokio::join!(running, deleting);
     let end = report.unwrap().end;
@@ -218,37 +218,37 @@ async fn a_donor_that_is_deleted_under_the_run_ends_it_with_nothing_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_set_that_somebody_changes_between_reading_and_writing_keeps_their_change() {
+async fn external_changes_of_the_scale_set_are_kept() {
     for step in [Step::Claim, Step::Model, Step::ReleaseClaim] {
         let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
         let hold = HoldAt::at(move |at| at == step);
         let context = world.process(hold.clone());
-        let asked = request(1);
-        let running = Box::pin(update(&context, &asked));
+        let request = request(1);
+        let running = Box::pin(update(&context, &request));
         let changing = async {
             hold.reached().await;
-            world.sim.change_scale_set(pool_name().as_str(), &serde_json::json!({"tags": {"theirs": "kept"}})).unwrap();
-            hold.let_go();
+            world.sim.change_scale_set(pool_name().as_str(), &serde_json::json!({"tags": {"external": "kept"}})).unwrap();
+            hold.release();
         };
         let (report, ()) = tokio::join!(running, changing);
         let end = report.unwrap().end;
         assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{step}: {end}");
         let state = world.state().await;
         state.assert_nothing_held();
-        assert!(state.tags.contains(&("theirs".to_owned(), "kept".to_owned())), "{step}: {:?}", state.tags);
+        assert!(state.tags.contains(&("external".to_owned(), "kept".to_owned())), "{step}: {:?}", state.tags);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_runners_one_wins_and_the_other_says_who_works() {
+async fn of_two_processes_one_wins_and_the_other_names_it() {
     let world = Made::quick().start().await;
     let (one, two) = (world.quiet(), world.quiet());
-    let asked = request(1);
-    let (first, second) = tokio::join!(Box::pin(update(&one, &asked)), Box::pin(update(&two, &asked)));
-    let (won, lost) = if first.is_ok() { (first, second) } else { (second, first) };
-    let report = won.unwrap();
+    let request = request(1);
+    let (first, second) = tokio::join!(Box::pin(update(&one, &request)), Box::pin(update(&two, &request)));
+    let (winner, loser) = if first.is_ok() { (first, second) } else { (second, first) };
+    let report = winner.unwrap();
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
-    let error = lost.unwrap_err();
+    let error = loser.unwrap_err();
     assert!(error.is_busy() && error.to_string().contains("alice-test"), "{error}");
     let state = world.state().await;
     state.assert_nothing_held();
@@ -256,18 +256,18 @@ async fn of_two_runners_one_wins_and_the_other_says_who_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_told_to_stop_gives_back_before_the_copy_and_stays_open_after_it() {
+async fn stop_releases_all_holds_before_the_snapshot_and_leaves_the_run_open_after_it() {
     for (step, open) in [(Step::Drain, false), (Step::Start, true)] {
         let world = Made::quick().start().await;
         let hold = HoldAt::at(move |at| at == step);
         let (stopper, stop) = Stop::pair();
         let context = Context { stop, ..world.process(hold.clone()) };
-        let asked = request(1);
-        let running = Box::pin(update(&context, &asked));
+        let request = request(1);
+        let running = Box::pin(update(&context, &request));
         let stopping = async {
             hold.reached().await;
             stopper.stop();
-            hold.let_go();
+            hold.release();
         };
         let (report, ()) = tokio::join!(running, stopping);
         let end = report.unwrap().end;

@@ -1,4 +1,4 @@
-//! Holds a run at a point: for good, as a process that died there, or until somebody did something else.
+//! Stops a run at a point: forever, as a process that died there, or until the test continues it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use kiln_prototype::journal::Event;
 use kiln_prototype::step::Step;
 use tokio::sync::Notify;
 
-/// Which point it is that a run is held at.
+/// Selects the events to stop at.
 type Filter = Box<dyn Fn(&RunEventKind) -> bool + Send + Sync>;
 
-/// Lets a run go on until a point, and holds it there until it is let go, or for good.
+/// Lets a run continue up to a point and stops it there.
 pub(crate) struct HoldAt {
     wanted: Filter,
     pub(crate) left: AtomicUsize,
@@ -22,23 +22,23 @@ pub(crate) struct HoldAt {
 }
 
 impl HoldAt {
-    /// At the point of this number, of those that a whole run passes: before each act, after it, and after each record.
+    /// Stops at the n-th point. A run passes points before and after each action and after each record.
     pub(crate) fn new(points: usize) -> Arc<Self> {
-        Self::when(points, |what| {
-            matches!(what, RunEventKind::Starting { .. } | RunEventKind::Acted { .. } | RunEventKind::Recorded(_))
+        Self::when(points, |kind| {
+            matches!(kind, RunEventKind::Starting { .. } | RunEventKind::Acted { .. } | RunEventKind::Recorded(_))
         })
     }
 
-    /// Before the first act of a step.
+    /// Stops before the first action of a step.
     pub(crate) fn at(step: impl Fn(Step) -> bool + Send + Sync + 'static) -> Arc<Self> {
-        Self::when(1, move |what| matches!(what, RunEventKind::Starting { step: at, .. } if step(*at)))
+        Self::when(1, move |kind| matches!(kind, RunEventKind::Starting { step: at, .. } if step(*at)))
     }
 
-    /// After it was written down that the cloud took up the act of a step.
+    /// Stops after it was recorded that the cloud accepted the action of a step.
     pub(crate) fn accepted(step: Step) -> Arc<Self> {
         Self::when(
             1,
-            move |what| matches!(what, RunEventKind::Recorded(Event::Accepted { step: at, .. }) if *at == step),
+            move |kind| matches!(kind, RunEventKind::Recorded(Event::Accepted { step: at, .. }) if *at == step),
         )
     }
 
@@ -60,15 +60,15 @@ impl HoldAt {
         self.held.notified().await;
     }
 
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn release(&self) {
         self.go.notify_one();
     }
 }
 
-fn describe(what: &RunEventKind) -> String {
-    match what {
-        RunEventKind::Starting { step, .. } => format!("before the act of {step}"),
-        RunEventKind::Acted { step } => format!("after the act of {step}, before its record"),
+fn describe(kind: &RunEventKind) -> String {
+    match kind {
+        RunEventKind::Starting { step, .. } => format!("before the action of {step}"),
+        RunEventKind::Acted { step } => format!("after the action of {step}, before its record"),
         RunEventKind::Recorded(Event::Opened { .. }) => "after the run was opened".to_owned(),
         RunEventKind::Recorded(event) => format!("after {event:?}").chars().take(80).collect(),
         other => format!("{other:?}"),

@@ -1,11 +1,12 @@
-//! Whole runs.
+//! Complete runs.
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use kiln_engine::{EventSink, RunEnd, RunEvent, RunEventKind, update};
-use kiln_prototype::journal::{Event, Outcome};
+use kiln_kubernetes::JournalStore;
+use kiln_prototype::journal::{Entry, Event, Outcome};
 use kiln_prototype::names;
 use kiln_prototype::step::Step;
 use kiln_sim_azure::Speed;
@@ -24,11 +25,11 @@ impl Events {
     }
 
     fn begun(&self, step: Step) -> Timestamp {
-        self.at(|what| matches!(what, RunEventKind::Starting { step: begun, .. } if *begun == step))
+        self.at(|kind| matches!(kind, RunEventKind::Starting { step: started, .. } if *started == step))
     }
 
     fn done(&self, step: Step) -> Timestamp {
-        self.at(|what| matches!(what, RunEventKind::Recorded(Event::Succeeded { step: done, .. }) if *done == step))
+        self.at(|kind| matches!(kind, RunEventKind::Recorded(Event::Succeeded { step: done, .. }) if *done == step))
     }
 }
 
@@ -44,7 +45,7 @@ fn definition_of(world: &World) -> kiln_types::DefinitionName {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
+async fn new_nodes_are_clones_of_the_donor_after_a_first_and_a_second_run() {
     let world = Made::quick().start().await;
     let before = world.state().await;
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
@@ -53,11 +54,11 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     first.assert_nothing_held();
     assert_eq!(first.image, ImageSource::Definition(definition_of(&world)));
     assert_eq!(first.versions, [("2026.11.15".to_owned(), VersionState::Succeeded, false)]);
-    assert_eq!(before.extensions.len() - first.extensions.len(), 1, "only the script goes: {:?}", first.extensions);
+    assert_eq!(before.extensions.len() - first.extensions.len(), 1, "only the script is removed: {:?}", first.extensions);
     assert!(!first.extensions.contains(&"vmssCSE".to_owned()));
-    assert!(first.original, "the recipe before the first run is kept");
+    assert!(first.original, "the original recipe is saved");
 
-    // Whoever scales out gets a clone that joins by itself.
+    // A new node is a clone that joins on its own.
     world.sim.scale(&pool_name().to_string(), 4).unwrap();
     world.until_ready().await;
     let clone = world.machines().into_iter().find(|machine| machine.computer_name == node(3).to_string()).unwrap();
@@ -90,7 +91,7 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_donor_is_away_for_what_azure_takes_and_hardly_longer() {
+async fn donor_is_away_hardly_longer_than_azure_needs() {
     let world = Made::new().pool(|pool| pool.capacity = 2).start().await;
     let times = Arc::new(Events::default());
     let report = Box::pin(update(&world.process(times.clone()), &request(1))).await.unwrap();
@@ -106,13 +107,28 @@ async fn the_donor_is_away_for_what_azure_takes_and_hardly_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_asks_an_instant_azure_no_more_often_than_it_did() {
+async fn run_against_an_instant_azure_does_not_need_more_requests_than_before() {
     let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
     let before = world.wire.seen().len();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
-    let asked = world.wire.seen().split_off(before);
-    let list: Vec<String> = asked.iter().map(|(method, path, status)| format!("{method} {path} {status}")).collect();
-    // The budget of the design is 45; a third of these look after operations, ten are the two writes of the donor's protection.
+    let sent = world.wire.seen().split_off(before);
+    let list: Vec<String> = sent.iter().map(|(method, path, status)| format!("{method} {path} {status}")).collect();
+    // The design has a budget of 60. A third of these are polls, and ten are the two writes of the donor's protection.
     assert!(list.len() <= 69, "{} requests:\n{}", list.len(), list.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_have_the_timestamps_of_their_journal_entries() {
+    let world = Made::quick().start().await;
+    let events = Arc::new(Events::default());
+    let context = world.process(events.clone());
+    Box::pin(update(&context, &request(1))).await.unwrap();
+    let owner = "reader".parse().unwrap();
+    let store = JournalStore::<Entry>::new(&context.cluster, &context.namespace, &pool_name(), owner);
+    let sent: Vec<Entry> = events.0.lock().unwrap().iter().filter_map(RunEvent::journal_entry).collect();
+    assert_eq!(sent, store.load().await.unwrap().entries());
+    assert!(sent.len() > 40, "{sent:?}");
+    let all = events.0.lock().unwrap();
+    assert!(all.iter().map(|event| event.at).is_sorted(), "{all:?}");
 }

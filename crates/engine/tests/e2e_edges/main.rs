@@ -1,4 +1,4 @@
-//! The operation on the real edges, against an Azure and an API server in the same process, in virtual time.
+//! The engine with the real edges, against the embedded Azure and Kubernetes, in virtual time.
 
 mod clones;
 mod crash;

@@ -1,4 +1,4 @@
-//! Pools and donors that do not fit: nothing is touched.
+//! Refused runs change nothing.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kiln_engine::{AutoRequest, Context, PARALLEL, PoolOutcome, RunEnd, auto_update, resume, update};
@@ -17,7 +17,7 @@ fn instant() -> Made {
     Made { speed: Speed::Instant, ..Made::new() }
 }
 
-fn inside(change: impl FnOnce(&mut ContentsSpec)) -> impl FnOnce(&mut PoolSpec) {
+fn contents(change: impl FnOnce(&mut ContentsSpec)) -> impl FnOnce(&mut PoolSpec) {
     move |pool| {
         let mut contents = ContentsSpec::default();
         change(&mut contents);
@@ -25,23 +25,23 @@ fn inside(change: impl FnOnce(&mut ContentsSpec)) -> impl FnOnce(&mut PoolSpec) 
     }
 }
 
-/// Everything in the cluster that a run could write, but for heartbeats.
+/// Everything in the cluster that a run could write, except heartbeats.
 async fn written(world: &World) -> Vec<String> {
     let client = Client::new(world.server.service(), "kiln-system");
     let all = ListParams::default();
-    let mut seen = Vec::new();
+    let mut all_objects = Vec::new();
     let nodes: Api<Node> = Api::all(client.clone());
     for node in nodes.list(&all).await.unwrap() {
         let spec = serde_json::to_string(&node.spec).unwrap();
-        seen.push(format!("{:?} {:?} {spec}", node.metadata.name, node.metadata.annotations));
+        all_objects.push(format!("{:?} {:?} {spec}", node.metadata.name, node.metadata.annotations));
     }
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
-    seen.extend(maps.list(&all).await.unwrap().into_iter().map(|map| format!("map {:?}", map.metadata.name)));
+    all_objects.extend(maps.list(&all).await.unwrap().into_iter().map(|map| format!("map {:?}", map.metadata.name)));
     let secrets: Api<Secret> = Api::default_namespaced(client.clone());
-    seen.extend(secrets.list(&all).await.unwrap().into_iter().map(|map| format!("secret {:?}", map.metadata.name)));
+    all_objects.extend(secrets.list(&all).await.unwrap().into_iter().map(|map| format!("secret {:?}", map.metadata.name)));
     let leases: Api<k8s_openapi::api::coordination::v1::Lease> = Api::default_namespaced(client);
-    seen.extend(leases.list(&all).await.unwrap().into_iter().map(|lease| format!("lease {:?}", lease.metadata.name)));
-    seen
+    all_objects.extend(leases.list(&all).await.unwrap().into_iter().map(|lease| format!("lease {:?}", lease.metadata.name)));
+    all_objects
 }
 
 async fn assert_refused(world: &World, words: &str) {
@@ -54,12 +54,12 @@ async fn assert_refused(world: &World, words: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_or_donor_that_does_not_fit_is_refused_and_nothing_is_touched() {
+async fn run_with_a_blocker_is_refused_and_changes_nothing() {
     let properties =
         |value: serde_json::Value| move |pool: &mut PoolSpec| pool.properties = value.as_object().unwrap().clone();
     let place = |line: &str| vec![kiln_types::Place { path: "/etc/x".to_owned(), line: line.to_owned() }];
     let full = kiln_types::DiskUse { size_bytes: 100 << 30, used_bytes: 95 << 30 };
-    let unknown = kiln_types::JoinCredential::Unknown { why: "nobody knows".to_owned() };
+    let unknown = kiln_types::JoinCredential::Unknown { why: "not known here".to_owned() };
     let cases: Vec<(Made, &str)> = vec![
         (instant().pool(|pool| pool.upgrade_policy = "Automatic".to_owned()), "upgrade policy"),
         (instant().pool(properties(json!({"automaticRepairsPolicy": {"enabled": true}}))), "automatic repairs"),
@@ -77,11 +77,11 @@ async fn a_pool_or_donor_that_does_not_fit_is_refused_and_nothing_is_touched() {
             instant().pool(|pool| drop(pool.node_labels.insert("kubernetes.io/os".to_owned(), "windows".to_owned()))),
             "runs Windows",
         ),
-        (instant().pool(inside(|inside| inside.disk = Some(full))), "disk is free"),
-        (instant().pool(inside(|inside| inside.fstab = Some("UUID=1 /data ext4 defaults 0 2\n".to_owned()))), "/data"),
-        (instant().pool(inside(|inside| inside.static_addresses = Some(place("address 10.0.0.4")))), "/etc/x"),
-        (instant().pool(inside(|inside| inside.literal_host_names = Some(place("node1")))), "/etc/x"),
-        (instant().pool(inside(|inside| inside.join_credential = Some(unknown))), "nobody knows"),
+        (instant().pool(contents(|contents| contents.disk = Some(full))), "disk is free"),
+        (instant().pool(contents(|contents| contents.fstab = Some("UUID=1 /data ext4 defaults 0 2\n".to_owned()))), "/data"),
+        (instant().pool(contents(|contents| contents.static_addresses = Some(place("address 10.0.0.4")))), "/etc/x"),
+        (instant().pool(contents(|contents| contents.literal_host_names = Some(place("node1")))), "/etc/x"),
+        (instant().pool(contents(|contents| contents.join_credential = Some(unknown))), "not known here"),
         (instant().pool(|pool| pool.custom_data = None), "original recipe"),
     ];
     for (made, words) in cases {
@@ -90,7 +90,7 @@ async fn a_pool_or_donor_that_does_not_fit_is_refused_and_nothing_is_touched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_of_one_a_missing_permission_and_our_own_node_are_refused() {
+async fn pool_of_one_missing_permission_and_own_node_are_refused() {
     let mut made = instant();
     made.spec.pools[0].capacity = 2;
     let world = made.start().await;
@@ -110,7 +110,7 @@ async fn a_pool_of_one_a_missing_permission_and_our_own_node_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_pools_are_served_at_once_and_those_that_do_not_fit_are_skipped() {
+async fn all_pools_run_at_once_and_pools_with_blockers_are_skipped() {
     let mut made = Made::quick();
     let mut second = made.spec.pools[0].clone();
     second.name = "k8s-other-26100436-vmss".to_owned();
@@ -127,12 +127,12 @@ async fn all_pools_are_served_at_once_and_those_that_do_not_fit_are_skipped() {
     rules.minimum_ready = "0".parse().unwrap();
     let mut asked =
         AutoRequest { pools: Vec::new(), rules, options: RunOptions::default(), dry_run: true, parallel: PARALLEL };
-    let dry = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
+    let dry = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
     assert!(dry.iter().all(|report| matches!(report.outcome, PoolOutcome::WouldClone(_))), "{dry:#?}");
-    assert_eq!(world.wire.writes(), Vec::<String>::new(), "a dry run does nothing");
+    assert_eq!(world.wire.writes(), Vec::<String>::new(), "a dry run changes nothing");
 
-    asked.dry_run = false;
-    let reports = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
+    request.dry_run = false;
+    let reports = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
     assert!(reports.iter().all(|report| report.outcome.is_success()), "{reports:#?}");
     let (fit, unfit) = (&reports[0], &reports[1]);
     let PoolOutcome::Ran(report) = &fit.outcome else { panic!("{fit:#?}") };
@@ -140,8 +140,8 @@ async fn all_pools_are_served_at_once_and_those_that_do_not_fit_are_skipped() {
     let PoolOutcome::Skipped(reasons) = &unfit.outcome else { panic!("{unfit:#?}") };
     assert!(reasons[0].contains("upgrade policy"), "{reasons:?}");
 
-    // The patch is in the image by now: nothing is left to do.
-    let again = Box::pin(auto_update(&world.quiet(), &asked)).await.unwrap();
+    // The image has the patch now, so there is nothing to do.
+    let again = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
     assert!(matches!(again[0].outcome, PoolOutcome::Skipped(_)), "{again:#?}");
 }
 

@@ -1,4 +1,4 @@
-//! An Azure, a cluster and the kubelets between them, on one virtual clock.
+//! The embedded Azure and Kubernetes with their kubelets, on one virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -29,7 +29,7 @@ pub(crate) const WALL: &str = "2026-11-15T12:00:00Z";
 const NAMESPACE: &str = "kiln-system";
 pub(crate) const POOL: &str = "k8s-agentpool1-26100436-vmss";
 
-/// How a world is made.
+/// The settings of a [`World`].
 #[derive(Clone)]
 pub(crate) struct Made {
     pub(crate) spec: WorldSpec,
@@ -39,14 +39,14 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// The default world with three nodes, at Azure's own pace.
+    /// Three nodes, at Azure's own speed.
     pub(crate) fn new() -> Self {
         let mut spec = WorldSpec::default();
         spec.pools[0].capacity = 3;
         Self { spec, speed: Speed::Factor(1.0), faults: String::new(), seed: 1 }
     }
 
-    /// An hour of Azure's in a minute of everybody else's.
+    /// Azure is sixty times as fast.
     pub(crate) fn quick() -> Self {
         Self { speed: Speed::Factor(60.0), ..Self::new() }
     }
@@ -60,7 +60,7 @@ impl Made {
         Self { faults: format!("faults: [{rules}]"), ..self }
     }
 
-    /// The world, once all its nodes are Ready.
+    /// Starts the world and waits until all nodes are Ready.
     pub(crate) async fn start(self) -> World {
         let wall: Timestamp = WALL.parse().unwrap();
         let faults = FaultPlan::parse("faults", &self.faults).unwrap();
@@ -94,7 +94,7 @@ impl Made {
     }
 }
 
-/// An Azure, a cluster and the kubelets between them.
+/// A simulated Azure and cluster.
 pub(crate) struct World {
     pub(crate) sim: Sim,
     pub(crate) server: Server,
@@ -115,7 +115,7 @@ impl Drop for World {
 }
 
 impl World {
-    /// So many days later, and everybody is Ready again. Nobody waits through the days: a kubelet's turn each second would.
+    /// Advances the clock by days and waits until all nodes are Ready. Sleeping would run the kubelets for every second of it.
     pub(crate) async fn days_later(&self, days: i64) {
         self.shift.fetch_add(days, Ordering::Relaxed);
         self.sim.pass(SignedDuration::from_hours(24 * days)).unwrap();
@@ -123,14 +123,14 @@ impl World {
         self.until_ready().await;
     }
 
-    /// A cluster by a client of its own.
+    /// The cluster, with a new client.
     pub(crate) fn cluster(&self) -> Cluster {
         let clock = self.clock.clone();
         let options = ClusterOptions { spread: Spread::none(), clock: WallClock::new(move || clock()) };
         Cluster::new(Client::new(self.server.service(), "default"), options)
     }
 
-    /// Azure by a client of its own.
+    /// Azure, with a new client.
     pub(crate) fn azure(&self) -> Azure {
         let cloud = Cloud::custom("embedded", ENDPOINT, ENDPOINT, ENDPOINT).unwrap();
         let spec = self.sim.spec();
@@ -148,7 +148,7 @@ impl World {
         Azure::new(scope, AzureOptions { cloud, credential, http, jitter: Jitter::none(), recorder: Some(recorder) })
     }
 
-    /// Another process, on another machine for all that anybody can tell.
+    /// The context of another process.
     pub(crate) fn process(&self, events: Arc<dyn EventSink>) -> Context<Azure> {
         let cluster = self.cluster();
         let namespace = NAMESPACE.parse().unwrap();
@@ -176,7 +176,7 @@ impl World {
         self.sim.machines()
     }
 
-    /// Waits until every machine of the pool has a Ready node.
+    /// Waits until every instance has a Ready node.
     pub(crate) async fn until_ready(&self) {
         for _ in 0..3600 {
             let nodes = self.cluster().all_nodes().await.unwrap();

@@ -1,27 +1,27 @@
-//! Azure's rules of tags.
+//! Azure's rules for tags.
 
 use kiln_types::Tags;
 
 use crate::Error;
 
-/// Tags that a resource may have.
+/// Tags per resource.
 pub const MAX_TAGS: usize = 50;
-/// Characters of a tag's name.
+/// Characters in a tag's name.
 pub(crate) const MAX_NAME: usize = 512;
-/// Characters of a tag's value.
+/// Characters in a tag's value.
 pub const MAX_VALUE: usize = 256;
 
 const FORBIDDEN: &str = "<>%&\\?/";
 const RESERVED: [&str; 3] = ["microsoft", "azure", "windows"];
 
-/// Reads one `name=value` of `--tags`. The value may be empty and may hold further `=`.
+/// Parses a `name=value` of `--tags`. The value may be empty and may contain `=`.
 pub fn parse_tag(text: &str) -> Result<(String, String), Error> {
     let (name, value) = text.split_once('=').ok_or_else(|| Error::TagForm(text.to_owned()))?;
     check_tag(name, value)?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Whether Azure would take them all.
+/// Checks that Azure accepts the tags.
 pub fn check_tags(tags: &Tags) -> Result<(), Error> {
     if tags.len() > MAX_TAGS {
         return Err(Error::TooManyTags(tags.len()));
@@ -29,17 +29,17 @@ pub fn check_tags(tags: &Tags) -> Result<(), Error> {
     tags.iter().try_for_each(|(name, value)| check_tag(name, value))
 }
 
-/// The tags of a person and our own. Where both name the same, whatever its case, ours stay: later runs read them.
-pub fn merge_tags(theirs: &Tags, ours: &Tags) -> Result<Tags, Error> {
-    let taken = |name: &str| ours.keys().any(|own| own.eq_ignore_ascii_case(name));
+/// Merges the user's tags with kiln's. Where both have a name, compared without case, kiln's value is used, because later runs read it.
+pub fn merge_tags(users: &Tags, own: &Tags) -> Result<Tags, Error> {
+    let taken = |name: &str| own.keys().any(|key| key.eq_ignore_ascii_case(name));
     let mut merged: Tags =
-        theirs.iter().filter(|(name, _)| !taken(name)).map(|(name, value)| (name.clone(), value.clone())).collect();
-    merged.extend(ours.iter().map(|(name, value)| (name.clone(), value.clone())));
+        users.iter().filter(|(name, _)| !taken(name)).map(|(name, value)| (name.clone(), value.clone())).collect();
+    merged.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
     check_tags(&merged)?;
     Ok(merged)
 }
 
-/// As much of a text as a tag's value holds.
+/// As much of a text as a tag's value has room for.
 pub fn shorten(text: &str) -> &str {
     text.char_indices().nth(MAX_VALUE).map_or(text, |(end, _)| &text[..end])
 }
@@ -70,21 +70,21 @@ mod tests {
     }
 
     #[test]
-    fn ours_win_whatever_the_case_of_theirs() {
+    fn kilns_tags_override_the_users_without_case() {
         let merged =
             merge_tags(&tags(&[("builtfrom", "me"), ("team", "ml")]), &tags(&[("BuiltFrom", "node0")])).unwrap();
         assert_eq!(merged, tags(&[("BuiltFrom", "node0"), ("team", "ml")]));
     }
 
     #[test]
-    fn a_tag_is_split_at_its_first_equals_sign() {
+    fn tag_is_split_at_the_first_equals_sign() {
         assert_eq!(parse_tag("a=b=c").unwrap(), ("a".into(), "b=c".into()));
         assert_eq!(parse_tag("a=").unwrap(), ("a".into(), String::new()));
         assert_eq!(parse_tag("a"), Err(Error::TagForm("a".into())));
     }
 
     #[test]
-    fn each_rule_of_azure_refuses_by_name() {
+    fn each_rule_of_azure_is_checked() {
         let long = "v".repeat(MAX_VALUE + 1);
         assert!(matches!(parse_tag("=x"), Err(Error::TagNameLength(_))));
         assert!(matches!(parse_tag(&format!("{}=x", "n".repeat(MAX_NAME + 1))), Err(Error::TagNameLength(_))));
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn more_tags_than_a_resource_has_room_for_are_refused() {
+    fn too_many_tags_are_rejected() {
         let many: Tags = (0..MAX_TAGS).map(|n| (format!("t{n}"), String::new())).collect();
         assert!(merge_tags(&many, &Tags::new()).is_ok());
         assert_eq!(merge_tags(&many, &tags(&[("one", "more")])), Err(Error::TooManyTags(51)));
     }
 
     #[test]
-    fn a_text_is_cut_between_characters() {
+    fn text_is_cut_between_characters() {
         let text = "é".repeat(MAX_VALUE + 4);
         assert_eq!(shorten(&text).chars().count(), MAX_VALUE);
         assert_eq!(shorten("short"), "short");

@@ -211,15 +211,15 @@ mod tests {
 
     #[test]
     fn further_package_does_not_change_the_kernel() {
-        let on_top = donor(|inside| _ = inside.packages.insert("vim".into(), "8.0".into()));
+        let on_top = donor(|inspection| _ = inspection.packages.insert("vim".into(), "8.0".into()));
         assert_eq!(repeats(&on_top).unwrap(), ["kernel 5.4.0-1036-azure"]);
     }
 
     #[test]
     fn newer_kernel_is_a_different_patch() {
-        let newer = donor(|inside| {
-            inside.kernel = "5.4.0-1040-azure".into();
-            inside.packages.insert("linux-image-azure".into(), "5.4.0.1040.42".into());
+        let newer = donor(|inspection| {
+            inspection.kernel = "5.4.0-1040-azure".into();
+            inspection.packages.insert("linux-image-azure".into(), "5.4.0.1040.42".into());
         });
         assert_eq!(repeats(&newer), None);
     }
@@ -237,13 +237,13 @@ mod tests {
         before.packages.insert("curl".into(), "7.57.0".into());
         let (before, after) = (facts(&before, "2026.11.08"), facts(&inspection(), "2026.11.15"));
         let silent = RejectedVersion { introduced: Fingerprint::default(), ..rejected() };
-        let check = |donor: &Patch| {
+        let check = |donor: &PatchLevel| {
             same_patch(donor, [RejectedEvidence { rejected: &silent, contents: Some((&before, &after)) }])
                 .map(|same| same.shared)
         };
-        let on_top = donor(|inside| _ = inside.packages.insert("bash".into(), "4.5".into()));
+        let on_top = donor(|inspection| _ = inspection.packages.insert("bash".into(), "4.5".into()));
         assert_eq!(check(&on_top).unwrap(), ["curl 7.58.0"]);
-        assert_eq!(check(&donor(|inside| _ = inside.packages.insert("curl".into(), "7.58.1".into()))), None);
-        assert_eq!(check(&donor(|inside| _ = inside.packages.remove("curl"))), None);
+        assert_eq!(check(&donor(|inspection| _ = inspection.packages.insert("curl".into(), "7.58.1".into()))), None);
+        assert_eq!(check(&donor(|inspection| _ = inspection.packages.remove("curl"))), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Steps that fail: once, and for good.
+//! Steps that fail once or permanently.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::world::{Pace, World};
 
 const FOREVER: u32 = u32::MAX;
 
-/// The steps in which an undisturbed run does something.
+/// The steps in which a run without faults acts.
 pub(crate) fn acting(scenario: &Scenario) -> Vec<Step> {
     let mut world = scenario.world();
     scenario.run(&mut world);
@@ -29,13 +29,13 @@ fn with_held_before(mut scenario: Scenario) -> [Scenario; 2] {
     [plain, scenario]
 }
 
-/// Mends what keeps a run, and takes it up again.
-fn mend_and_resume(world: &mut World) -> End {
+/// Removes the faults and resumes the run.
+fn fix_and_resume(world: &mut World) -> End {
     world.faults.rules.clear();
-    Driver::resume(world, "helper").unwrap().drive(world)
+    Driver::resume(world, "person").unwrap().drive(world)
 }
 
-fn assert_failed_for_good(scenario: &Scenario, place: &str, fault: &Fault, step: Step, context: &str) {
+fn assert_failed_permanently(scenario: &Scenario, place: &str, fault: &Fault, step: Step, context: &str) {
     let mut world = scenario.world();
     world.faults.plan(place.to_owned(), fault.clone(), FOREVER);
     let end = scenario.run(&mut world);
@@ -52,10 +52,10 @@ fn assert_failed_for_good(scenario: &Scenario, place: &str, fault: &Fault, step:
         }
         End::Stuck(Stuck { holds, step: at, reason, advice }) => {
             assert_eq!(at, step, "{context}");
-            let given = step.releases().unwrap();
-            assert_eq!(holds.first(), Some(&given), "{context}: what is given back first is what it cannot give back");
+            let hold = step.releases().unwrap();
+            assert_eq!(holds.first(), Some(&hold), "{context}: the first hold to release is the stuck one");
             assert!(!reason.is_empty() && advice.contains("kiln prototype resume"), "{context}: {advice}");
-            let end = mend_and_resume(&mut world);
+            let end = fix_and_resume(&mut world);
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
             assert_nothing_held(&world, scenario, context);
             let mut undisturbed = scenario.world();
@@ -67,35 +67,35 @@ fn assert_failed_for_good(scenario: &Scenario, place: &str, fault: &Fault, step:
 }
 
 #[test]
-fn a_step_that_is_refused_for_good_leaves_everything_as_it_was_or_says_what_to_do() {
+fn permanently_failing_step_releases_all_holds_or_is_stuck_with_advice() {
     for scenario in Scenario::all().into_iter().flat_map(with_held_before) {
         for step in acting(&scenario) {
             let context = format!("{} ({}): {step}", scenario.name, scenario.held_before);
-            assert_failed_for_good(&scenario, &format!("act {step} "), &Fault::Permission, step, &context);
+            assert_failed_permanently(&scenario, &format!("act {step} "), &Fault::Permission, step, &context);
         }
     }
 }
 
 #[test]
-fn a_step_whose_operation_always_ends_badly_does_too() {
+fn permanently_failing_operation_releases_all_holds_or_is_stuck_with_advice() {
     let machine = [Step::PowerOff, Step::Start, Step::Snapshot, Step::Publish, Step::DeleteCanary, Step::Include];
     for class in [ErrorClass::Unexpected, ErrorClass::Capacity, ErrorClass::Quota] {
         for scenario in [Scenario::first(), Scenario::second()] {
             for step in machine {
                 let context = format!("{}: {step} {class:?}", scenario.name);
                 let fault = Fault::OperationFails(class);
-                assert_failed_for_good(&scenario, &format!("act {step} "), &fault, step, &context);
+                assert_failed_permanently(&scenario, &format!("act {step} "), &fault, step, &context);
             }
         }
     }
 }
 
 #[test]
-fn what_passes_changes_nothing_of_the_end() {
+fn temporary_faults_do_not_change_the_result() {
     let faults = [
         Fault::Throttled,
         Fault::ServerError,
-        Fault::LostAnswer,
+        Fault::LostResponse,
         Fault::OperationFails(ErrorClass::Transient),
         Fault::OperationFails(ErrorClass::Preempted),
         Fault::OperationForgotten,
@@ -116,7 +116,7 @@ fn what_passes_changes_nothing_of_the_end() {
 }
 
 #[test]
-fn what_cannot_be_read_is_tried_again_and_then_given_back() {
+fn failed_reads_are_retried_and_then_all_holds_are_released() {
     let facts = ["Pool", "Gallery", "Versions", "Snapshot", "Instance", "Node", "Canary", "Instances", "Saved"];
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut undisturbed = scenario.world();
@@ -132,7 +132,7 @@ fn what_cannot_be_read_is_tried_again_and_then_given_back() {
             world.faults.plan(format!("read {fact}"), Fault::Permission, FOREVER);
             let mut end = scenario.run(&mut world);
             if matches!(end, End::Stuck(_)) {
-                end = mend_and_resume(&mut world);
+                end = fix_and_resume(&mut world);
             }
             assert!(matches!(end, End::Done(_)), "{context}: {end:?}");
             assert_nothing_held(&world, &scenario, &context);
@@ -142,7 +142,7 @@ fn what_cannot_be_read_is_tried_again_and_then_given_back() {
 }
 
 #[test]
-fn doing_every_act_twice_changes_nothing() {
+fn repeating_every_action_does_not_change_the_result() {
     for scenario in Scenario::all() {
         let mut undisturbed = scenario.world();
         scenario.run(&mut undisturbed);
@@ -157,18 +157,18 @@ fn doing_every_act_twice_changes_nothing() {
 }
 
 #[test]
-fn a_deletion_that_reports_success_and_has_not_happened_is_done_again_a_few_times() {
+fn deletion_without_effect_is_repeated_a_few_times() {
     let places = ["act prune ", "act delete-canary ", "act delete-snapshot ", "act strip-scripts "];
     for place in places {
         let scenario = if place.contains("strip") { Scenario::first() } else { Scenario::second() };
         let mut world = scenario.world();
-        world.faults.plan(place.to_owned(), Fault::InVain, 3);
+        world.faults.plan(place.to_owned(), Fault::NoEffect, 3);
         let end = scenario.run(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{place}: {end:?}");
         assert_rules(&world, place);
 
         let mut world = scenario.world();
-        world.faults.plan(place.to_owned(), Fault::InVain, FOREVER);
+        world.faults.plan(place.to_owned(), Fault::NoEffect, FOREVER);
         match scenario.run(&mut world) {
             End::Stuck(stuck) => assert_eq!(stuck.step, Step::DeleteCanary),
             End::Done(Outcome::Failed { failure, .. }) => assert!(failure.message.contains("5 times"), "{failure}"),
@@ -178,7 +178,7 @@ fn a_deletion_that_reports_success_and_has_not_happened_is_done_again_a_few_time
 }
 
 #[test]
-fn a_canary_that_does_not_join_condemns_the_version_and_nobody_gets_it() {
+fn version_whose_canary_does_not_join_is_rejected() {
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut world = scenario.world();
         world.bad_disk = true;
@@ -199,7 +199,7 @@ fn a_canary_that_does_not_join_condemns_the_version_and_nobody_gets_it() {
 }
 
 #[test]
-fn a_canary_that_cannot_be_read_or_made_condemns_nothing() {
+fn canary_that_cannot_be_read_or_created_does_not_reject_the_version() {
     let scenario = Scenario::second();
     for (place, fault) in [
         ("read Canary", Fault::Permission),
@@ -210,7 +210,7 @@ fn a_canary_that_cannot_be_read_or_made_condemns_nothing() {
         world.faults.plan(place.to_owned(), fault, FOREVER);
         let mut end = scenario.run(&mut world);
         if matches!(end, End::Stuck(_)) {
-            end = mend_and_resume(&mut world);
+            end = fix_and_resume(&mut world);
         }
         assert!(matches!(end, End::Done(Outcome::Failed { .. })), "{place}: {end:?}");
         assert!(!world.definition.as_ref().unwrap().tags.contains_key(REJECTED_TAG), "{place}");
@@ -219,7 +219,7 @@ fn a_canary_that_cannot_be_read_or_made_condemns_nothing() {
 }
 
 #[test]
-fn want_of_capacity_for_the_canary_passes() {
+fn temporary_lack_of_capacity_for_the_canary_is_retried() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
     let fault = Fault::OperationFails(ErrorClass::Capacity);
@@ -230,7 +230,7 @@ fn want_of_capacity_for_the_canary_passes() {
 }
 
 #[test]
-fn a_region_without_zones_gets_local_copies() {
+fn region_without_zones_gets_local_storage() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     world.zones = false;
@@ -243,26 +243,26 @@ fn a_region_without_zones_gets_local_copies() {
 }
 
 #[test]
-fn a_donor_that_does_not_come_back_is_a_matter_for_a_person_and_then_the_run_goes_on() {
+fn donor_that_does_not_become_ready_needs_a_person_and_the_run_can_be_resumed() {
     for scenario in with_held_before(Scenario::first()) {
         let mut world = scenario.world();
         world.machines.get_mut(&crate::world::DONOR).unwrap().broken = true;
         let End::Stuck(stuck) = scenario.run(&mut world) else { panic!("not stuck") };
         assert_eq!(stuck.step, Step::AwaitReady);
         assert!(stuck.advice.contains("kiln prototype resume") && stuck.advice.contains("vmss000000"));
-        // Meanwhile the autoscaler must not take it.
+        // Meanwhile the autoscaler must not remove it.
         assert!(world.donor_node().unwrap().autoscaler.is_some());
         let now = world.now;
         let donor = world.machines.get_mut(&crate::world::DONOR).unwrap();
         (donor.broken, donor.up_since) = (false, Some(now));
-        let end = mend_and_resume(&mut world);
+        let end = fix_and_resume(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
-        assert_nothing_held(&world, &scenario, "mended");
+        assert_nothing_held(&world, &scenario, "fixed");
     }
 }
 
 #[test]
-fn a_node_that_nobody_has_missed_yet_is_not_taken_for_one_that_came_back() {
+fn node_whose_stop_was_not_noticed_does_not_count_as_restarted() {
     for scenario in Scenario::all() {
         let mut world = scenario.world();
         world.pace = Pace::QUICK;
@@ -273,26 +273,26 @@ fn a_node_that_nobody_has_missed_yet_is_not_taken_for_one_that_came_back() {
 }
 
 #[test]
-fn want_of_capacity_keeps_a_deallocated_donor_off_until_a_person_helped() {
+fn deallocated_donor_without_capacity_is_retried_and_then_stuck() {
     let mut scenario = Scenario::first();
     scenario.options.deallocate = true;
     let mut world = scenario.world();
     let fault = Fault::OperationFails(ErrorClass::Capacity);
     world.faults.plan("act start ".to_owned(), fault.clone(), 4);
     let end = scenario.run(&mut world);
-    assert!(matches!(end, End::Done(Outcome::Completed { .. })), "it passed: {end:?}");
+    assert!(matches!(end, End::Done(Outcome::Completed { .. })), "temporary: {end:?}");
 
     let mut world = scenario.world();
     world.faults.plan("act start ".to_owned(), fault, FOREVER);
     let End::Stuck(stuck) = scenario.run(&mut world) else { panic!("not stuck") };
     assert!(stuck.advice.contains("az vmss start"), "{}", stuck.advice);
-    let end = mend_and_resume(&mut world);
+    let end = fix_and_resume(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
     assert_nothing_held(&world, &scenario, "capacity came back");
 }
 
 #[test]
-fn a_run_that_is_refused_touches_nothing() {
+fn refused_run_changes_nothing() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     world.blockers = vec!["the upgrade options is not Manual".to_owned()];

@@ -1,27 +1,24 @@
-//! What goes wrong: one thing at one place, or a seed's worth of everything.
+//! Faults: planned ones at one place, or random ones from a seed.
 
 use kiln_prototype::step::Step;
 use kiln_types::ErrorClass;
 
-/// A way in which a request goes wrong.
+/// How a request fails.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Fault {
-    /// Too many requests; nothing happened.
+    /// Without effect.
     Throttled,
-    /// Nothing happened.
+    /// Without effect.
     ServerError,
-    /// It happened, and nobody said so.
-    LostAnswer,
-    /// It is not allowed.
+    /// The request had its effect, but the response is lost.
+    LostResponse,
     Permission,
-    /// There is no machine free.
     Capacity,
-    /// The operation ends badly.
     OperationFails(ErrorClass),
-    /// The operation goes on and cannot be asked after.
+    /// The operation continues, but its handle is unknown to the cloud.
     OperationForgotten,
-    /// It reports success and has not happened.
-    InVain,
+    /// It reports success without effect.
+    NoEffect,
 }
 
 /// Where a driver dies.
@@ -36,11 +33,11 @@ impl Point {
     pub(crate) const ALL: [Self; 3] = [Self::BeforeAct, Self::AfterAct, Self::AfterRecord];
 }
 
-/// What goes wrong in a world.
+/// The faults of a test.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) rules: Vec<Rule>,
-    /// The driver dies there, once.
+    /// The driver dies here, once.
     pub(crate) crash: Option<(Step, Point)>,
     pub(crate) random: Option<Random>,
 }
@@ -61,13 +58,13 @@ impl Drop for Rule {
     }
 }
 
-/// A seed's worth of faults. There is an end to them, so that there is an end to the run.
+/// Random faults. Their number is limited, so that the run ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Random {
     pub(crate) dice: Dice,
     pub(crate) faults_left: u32,
     pub(crate) crashes_left: u32,
-    /// One request in so many goes wrong.
+    /// One request in this many fails.
     pub(crate) one_in: u64,
 }
 
@@ -77,7 +74,7 @@ impl Faults {
         self.rules.push(Rule { place: place.into(), fault, left, fired: false });
     }
 
-    /// Whether this request goes wrong.
+    /// The fault of a request, if any.
     pub(crate) fn draw(&mut self, what: &str) -> Option<Fault> {
         if let Some(rule) = self.rules.iter_mut().find(|rule| what.starts_with(&rule.place) && rule.left > 0) {
             rule.left -= 1;
@@ -98,8 +95,8 @@ impl Faults {
             4 => Fault::OperationFails(ErrorClass::Transient),
             5 => Fault::OperationFails(ErrorClass::Capacity),
             6 => Fault::OperationForgotten,
-            7 if deletes => Fault::InVain,
-            7 | 8 => Fault::LostAnswer,
+            7 if deletes => Fault::NoEffect,
+            7 | 8 => Fault::LostResponse,
             _ => Fault::OperationFails(ErrorClass::Unexpected),
         })
     }

@@ -1,4 +1,4 @@
-//! What is written down: its form, its size, and who may read it.
+//! The journal: its format and its size.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use crate::driver::replay;
 use crate::fault::{Fault, Point};
 use crate::scenario::{Scenario, TODAY, number};
 
-/// Lines that this form of the journal has, word for word. A run that is open when kiln is upgraded is read by the next kiln: a change
-/// here is a change of [`SCHEMA`].
+/// One line for each kind of entry. A run that is open during an upgrade is read by the next kiln, so a change here requires a new
+/// [`Schema`].
 const GOLDEN: &str = include_str!("golden.jsonl");
 
-/// What a `ConfigMap` holds of a journal.
+/// The size limit of a journal in a `ConfigMap`.
 const LIMIT: usize = 960 * 1024;
 
 fn every_event() -> Vec<Event> {
@@ -55,9 +55,9 @@ fn entries() -> Vec<Entry> {
 }
 
 #[test]
-fn each_event_is_written_as_it_always_was_and_read_back() {
+fn every_event_round_trips_in_the_committed_format() {
     let written: String = entries().iter().map(|entry| serde_json::to_string(entry).unwrap() + "\n").collect();
-    if std::env::var_os("KILN_WRITE_GOLDEN").is_some() {
+    if std::env::var_os("KILN_BLESS").is_some() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/golden.jsonl"), &written).unwrap();
     }
     assert_eq!(written, GOLDEN);
@@ -66,7 +66,7 @@ fn each_event_is_written_as_it_always_was_and_read_back() {
 }
 
 #[test]
-fn a_step_is_called_the_same_in_journals_and_in_commands() {
+fn steps_have_the_same_names_in_journals_and_commands() {
     for step in Step::ALL {
         assert_eq!(serde_json::to_string(&step).unwrap(), format!("\"{step}\""));
     }
@@ -93,13 +93,13 @@ fn journal_of_another_schema_is_rejected_with_its_number() {
 }
 
 #[test]
-fn an_entry_of_a_run_that_was_never_opened_is_refused() {
+fn entry_of_a_run_that_was_not_opened_is_rejected() {
     let error = Run::replay(&entries()[1..]).unwrap_err();
     assert!(matches!(error, Error::RunNotOpened(_)), "{error}");
 }
 
 #[test]
-fn runs_of_one_journal_are_told_apart() {
+fn journal_can_have_several_runs() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     scenario.run(&mut world);
@@ -112,10 +112,10 @@ fn runs_of_one_journal_are_told_apart() {
 }
 
 #[test]
-fn whoever_replays_knows_what_whoever_wrote_knew() {
+fn replayed_run_equals_the_original() {
     for scenario in Scenario::all() {
         let mut world = scenario.world();
-        world.faults.plan("act publish ".to_owned(), Fault::LostAnswer, 2);
+        world.faults.plan("act publish ".to_owned(), Fault::LostResponse, 2);
         world.faults.crash = Some((Step::Include, Point::AfterRecord));
         let mut driver = crate::driver::Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
         driver.drive(&mut world);
@@ -127,9 +127,9 @@ fn whoever_replays_knows_what_whoever_wrote_knew() {
     }
 }
 
-/// Every step fails as often as it may, each time with all that a cloud has to say, before it works.
+/// Every step fails as often as possible with a long message before it succeeds.
 #[test]
-fn the_longest_run_fits_into_a_journal_many_times() {
+fn longest_run_fits_into_the_journal() {
     let scenario = Scenario::first();
     let id: kiln_prototype::run::RunId = "r1".parse().unwrap();
     let at = scenario.header().started;
@@ -140,15 +140,15 @@ fn the_longest_run_fits_into_a_journal_many_times() {
         size += serde_json::to_string(&Entry { run: id.clone(), at, event }).unwrap().len() + 1;
     };
     write(&mut run, Event::Opened { header: Box::new(scenario.header()) });
-    let wordy = || StepFailure { class: ErrorClass::Transient, message: "InternalServerError ".repeat(500) };
+    let long = || StepFailure { class: ErrorClass::Transient, message: "InternalServerError ".repeat(500) };
     for step in Step::ALL {
         for attempt in 0.. {
             write(&mut run, Event::Started { step, memo: Some(Memo::Target("k".repeat(40))) });
             write(&mut run, Event::Accepted { step, handle: OperationHandle::new("h".repeat(900)) });
-            let event = event_after_failure(&run, step, wordy());
+            let event = event_after_failure(&run, step, long());
             let Event::Failed { permanent, failure, .. } = &event else { panic!() };
             assert!(failure.message.len() < 1_000);
-            // Releases are tried twelve times before a person is asked.
+            // A release is attempted twelve times before the run is stuck.
             if *permanent || attempt == 12 {
                 break;
             }
@@ -160,7 +160,7 @@ fn the_longest_run_fits_into_a_journal_many_times() {
 }
 
 #[test]
-fn an_ordinary_run_writes_a_few_kilobytes() {
+fn ordinary_run_writes_a_few_kilobytes() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     scenario.run(&mut world);

@@ -1,4 +1,4 @@
-//! At no instant does a new node get an unproven version, or a recipe that does not join.
+//! At every instant a new node gets a tested version and a recipe with which it joins.
 
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::scenario::{Scenario, TODAY, assert_nothing_held, assert_rules, number};
 use crate::world::{Birth, World};
 
-/// Runs with something happening before turn number `at`, and says how many turns there were.
+/// Runs with an external event before each turn, and returns the number of turns.
 fn run_with(scenario: &Scenario, world: &mut World, mut happens: impl FnMut(u32, &mut World)) -> (End, u32) {
     let mut driver = Driver::open(world, "first", "r1", &scenario.header()).unwrap();
     for turn in 0.. {
@@ -19,16 +19,16 @@ fn run_with(scenario: &Scenario, world: &mut World, mut happens: impl FnMut(u32,
             return (end, turn);
         }
     }
-    unreachable!("turns are counted without end")
+    unreachable!("the loop has no end")
 }
 
 fn assert_good(birth: &Birth, context: &str) {
-    assert!(birth.proven, "{context}: unproven: {birth:?}");
+    assert!(birth.tested, "{context}: untested: {birth:?}");
     assert!(birth.joined, "{context}: did not join: {birth:?}");
 }
 
 #[test]
-fn a_pool_that_grows_at_any_instant_gets_nodes_that_join_from_a_proven_version_or_the_old_image() {
+fn pool_that_grows_at_any_instant_gets_nodes_that_join() {
     for scenario in Scenario::all() {
         let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
         let mut of_today = 0;
@@ -47,12 +47,12 @@ fn a_pool_that_grows_at_any_instant_gets_nodes_that_join_from_a_proven_version_o
             assert_nothing_held(&world, &scenario, &context);
             assert_rules(&world, &context);
         }
-        assert!(of_today > 0 && of_today < turns, "{}: both sides of the switch were seen", scenario.name);
+        assert!(of_today > 0 && of_today < turns, "{}: both sides of the switch were tested", scenario.name);
     }
 }
 
 #[test]
-fn a_pool_that_grows_all_the_time_does_too() {
+fn pool_that_grows_all_the_time_gets_nodes_that_join() {
     for scenario in Scenario::all() {
         let mut world = scenario.world();
         let (end, _) = run_with(&scenario, &mut world, |turn, world| {
@@ -60,7 +60,7 @@ fn a_pool_that_grows_all_the_time_does_too() {
                 world.scale_out(1);
             }
         });
-        // So busy a pool may fail a write by If-Match too often; what it makes is good all the same.
+        // Writes to such a busy pool may fail their precondition too often, but its nodes are good.
         assert!(matches!(end, End::Done(_)), "{}: {end:?}", scenario.name);
         for birth in &world.births {
             assert_good(birth, scenario.name);
@@ -71,7 +71,7 @@ fn a_pool_that_grows_all_the_time_does_too() {
 }
 
 #[test]
-fn no_new_node_ever_gets_a_version_whose_canary_did_not_join() {
+fn no_new_node_gets_a_rejected_version() {
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut world = scenario.world();
         world.bad_disk = true;
@@ -90,24 +90,24 @@ fn no_new_node_ever_gets_a_version_whose_canary_did_not_join() {
 }
 
 #[test]
-fn the_world_sees_an_unproven_version_that_is_given_out() {
+fn model_detects_an_untested_version_that_is_included() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
     let (_, _) = run_with(&scenario, &mut world, |_, world| {
         if let Some(version) = world.versions.get_mut(&number(TODAY))
             && version.read.state == kiln_types::VersionState::Succeeded
-            && !version.proven
+            && !version.tested
             && world.births.is_empty()
         {
             version.read.excluded = false;
             world.scale_out(1);
         }
     });
-    assert!(!world.births[0].proven && !world.broken_rules.is_empty());
+    assert!(!world.births[0].tested && !world.broken_rules.is_empty());
 }
 
 #[test]
-fn what_others_write_to_the_scale_set_between_read_and_write_stays() {
+fn external_changes_of_the_scale_set_are_kept() {
     for scenario in Scenario::few() {
         let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
         for at in 0..turns {
@@ -115,7 +115,7 @@ fn what_others_write_to_the_scale_set_between_read_and_write_stays() {
             let mut world = scenario.world();
             let (end, _) = run_with(&scenario, &mut world, |turn, world| {
                 if turn == at {
-                    world.meddle();
+                    world.write_foreign_tag();
                 }
             });
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
@@ -127,7 +127,7 @@ fn what_others_write_to_the_scale_set_between_read_and_write_stays() {
 }
 
 #[test]
-fn a_donor_that_is_deleted_at_any_instant_leaves_nothing_held() {
+fn donor_that_is_deleted_at_any_instant_leaves_no_holds() {
     for scenario in Scenario::few() {
         let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
         let mut completed = 0;
@@ -149,12 +149,12 @@ fn a_donor_that_is_deleted_at_any_instant_leaves_nothing_held() {
             assert_nothing_held(&world, &scenario, &context);
             assert_rules(&world, &context);
         }
-        assert!(completed > 0, "{}: after the copy nobody needs the donor", scenario.name);
+        assert!(completed > 0, "{}: the donor is not needed after the snapshot", scenario.name);
     }
 }
 
 #[test]
-fn a_donor_that_somebody_starts_while_it_is_away_is_not_copied_half_written() {
+fn donor_that_is_started_while_it_is_away_is_not_copied() {
     let scenario = Scenario::first();
     let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
     let mut refused = 0;
@@ -176,15 +176,15 @@ fn a_donor_that_somebody_starts_while_it_is_away_is_not_copied_half_written() {
         }
         assert_nothing_held(&world, &scenario, &context);
     }
-    assert!(refused > 0, "some instant is between power off and copy");
+    assert!(refused > 0, "some instant is between power off and snapshot");
 }
 
 #[test]
-fn nodes_are_added_once_whatever_becomes_of_the_answer_and_of_the_pool() {
+fn nodes_are_added_at_most_once() {
     let mut scenario = Scenario::second();
     scenario.options.new_nodes = 2;
     let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
-    for fault in [Fault::LostAnswer, Fault::OperationForgotten, Fault::OperationFails(ErrorClass::Transient)] {
+    for fault in [Fault::LostResponse, Fault::OperationForgotten, Fault::OperationFails(ErrorClass::Transient)] {
         for at in 0..turns + 5 {
             let mut world = scenario.world();
             world.faults.plan("act add-nodes ".to_owned(), fault.clone(), 1);
@@ -194,9 +194,9 @@ fn nodes_are_added_once_whatever_becomes_of_the_answer_and_of_the_pool() {
                 }
             });
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{fault:?} {at}: {end:?}");
-            let said = format!("{:?}", replay(&world)[0].step(Step::AddNodes).unwrap().done);
-            let doubtful = said.contains("no more are added");
-            assert!(world.additions == 1 || (world.additions == 0 && doubtful), "{fault:?} {at}: {said}");
+            let done = format!("{:?}", replay(&world)[0].step(Step::AddNodes).unwrap().done);
+            let doubtful = done.contains("no more are added");
+            assert!(world.additions == 1 || (world.additions == 0 && doubtful), "{fault:?} {at}: {done}");
         }
     }
 }

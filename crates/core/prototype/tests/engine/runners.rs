@@ -1,4 +1,4 @@
-//! Two at once: one wins, and the other touches nothing.
+//! Two processes at once: one wins, and the other changes nothing.
 
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
@@ -10,7 +10,7 @@ use crate::scenario::{Scenario, assert_nothing_held, assert_rules, end_state};
 use crate::world::{Journal, World};
 
 #[test]
-fn while_one_runs_the_lease_keeps_the_other_out() {
+fn lease_excludes_a_second_process() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     let mut first = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
@@ -25,9 +25,9 @@ fn while_one_runs_the_lease_keeps_the_other_out() {
     assert_rules(&world, "lease");
 }
 
-/// The first one sleeps, its lease runs out, the second one takes the run up, and the first one wakes.
+/// The first process sleeps until its lease has expired, the second resumes the run, and the first wakes up.
 #[test]
-fn one_that_slept_through_its_lease_finds_the_journal_written_and_stops() {
+fn process_that_slept_past_its_lease_stops_at_the_journal() {
     let scenario = Scenario::first();
     let mut undisturbed = scenario.world();
     scenario.run(&mut undisturbed);
@@ -48,7 +48,7 @@ fn one_that_slept_through_its_lease_finds_the_journal_written_and_stops() {
         let acts = world.acts.len();
         let end = (0..2_000).find_map(|_| first.turn(&mut world)).expect("it stops");
         assert!(matches!(end, End::Lost(_) | End::Done(_)), "{asleep_after}: {end:?}");
-        assert_eq!(world.acts.len(), acts, "{asleep_after}: the one that slept did something");
+        assert_eq!(world.acts.len(), acts, "{asleep_after}: the sleeping process acted");
         let end = second.drive(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{asleep_after}: {end:?}");
         assert_eq!(end_state(&world), end_state(&undisturbed), "{asleep_after}");
@@ -56,9 +56,9 @@ fn one_that_slept_through_its_lease_finds_the_journal_written_and_stops() {
     }
 }
 
-/// Of another cluster: neither lease nor journal is shared.
+/// Two clusters share neither lease nor journal.
 #[test]
-fn a_run_of_another_cluster_is_kept_out_by_the_tag() {
+fn tag_excludes_a_run_of_another_cluster() {
     for (force, scenario) in [(false, Scenario::first()), (true, Scenario::second())] {
         let mut world = scenario.world();
         let mut first = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
@@ -85,11 +85,11 @@ fn a_run_of_another_cluster_is_kept_out_by_the_tag() {
 }
 
 #[test]
-fn of_two_that_claim_at_once_the_tag_lets_one_pass() {
+fn only_one_of_two_simultaneous_claims_succeeds() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     let mut first = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
-    // The first one has read the pool and not yet written.
+    // The first process has read the pool and not yet written.
     while !first.run.is_done(Step::Preflight) {
         assert_eq!(first.turn(&mut world), None);
     }
@@ -100,20 +100,20 @@ fn of_two_that_claim_at_once_the_tag_lets_one_pass() {
     while !second.run.is_done(Step::Claim) {
         assert_eq!(second.turn(&mut world), None);
     }
-    let theirs = std::mem::replace(&mut world.journal, elsewhere.0);
+    let second_journal = std::mem::replace(&mut world.journal, elsewhere.0);
     let lease = std::mem::replace(&mut world.lease, elsewhere.1);
     let End::Done(Outcome::Failed { step, .. }) = first.drive(&mut world) else { panic!() };
     assert_eq!((step, world.pool.tags[CLAIM_TAG].as_str()), (Step::Claim, "r2"));
-    (world.journal, world.lease) = (theirs, lease);
+    (world.journal, world.lease) = (second_journal, lease);
     let end = second.drive(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
     assert_nothing_held(&world, &scenario, "the second one");
     assert_rules(&world, "both");
 }
 
-/// Against all rules: somebody overwrites the tag. Whoever lost it does not write the model.
+/// Another program overwrites the tag. The run that lost it does not change the model.
 #[test]
-fn a_run_whose_tag_was_taken_does_not_switch() {
+fn run_that_lost_its_tag_does_not_change_the_model() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     let mut driver = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
@@ -125,7 +125,7 @@ fn a_run_whose_tag_was_taken_does_not_switch() {
     let End::Done(Outcome::Failed { step, failure }) = driver.drive(&mut world) else { panic!() };
     assert_eq!((step, failure.class), (Step::Model, ErrorClass::Busy));
     assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
-    assert_eq!(world.pool.tags[CLAIM_TAG], "r9", "the other one's tag stays");
+    assert_eq!(world.pool.tags[CLAIM_TAG], "r9", "the other tag is kept");
 }
 
 fn other_cluster(world: &mut World) -> (Journal, Option<(String, jiff::Timestamp)>) {

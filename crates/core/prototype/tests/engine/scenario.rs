@@ -1,4 +1,4 @@
-//! Worlds to begin with, and what must be true of them in the end.
+//! Initial states, and assertions about final states.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ pub(crate) const REGION: &str = "westus2";
 pub(crate) const TODAY: &str = "2026.11.15";
 pub(crate) const BEGIN: &str = "2026-11-15T22:00:00Z";
 
-/// What kind of run it is.
+/// A kind of run.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// The pool is made from the definition already.
+    /// The pool already uses the image definition.
     pub(crate) second: bool,
     pub(crate) options: RunOptions,
     pub(crate) has_first_boot: bool,
-    /// The donor was cordoned, annotated and protected by somebody before.
+    /// The donor is cordoned, annotated and protected before the run.
     pub(crate) held_before: bool,
 }
 
@@ -42,7 +42,7 @@ impl Scenario {
         Self { name: "a second run", second: true, has_first_boot: true, ..Self::first() }
     }
 
-    /// Every kind of run that differs in its steps.
+    /// All kinds of runs with different steps.
     pub(crate) fn all() -> Vec<Self> {
         let with = |name, base: Self, change: fn(&mut RunOptions)| {
             let mut scenario = Self { name, ..base };
@@ -61,7 +61,7 @@ impl Scenario {
         ]
     }
 
-    /// The kinds that differ most, for what is tried at every instant.
+    /// The most different kinds, for tests at every instant.
     pub(crate) fn few() -> Vec<Self> {
         Self::all()
             .into_iter()
@@ -125,7 +125,7 @@ impl Scenario {
         world
     }
 
-    /// Four earlier versions, of which the pool's instances run two.
+    /// Adds four earlier versions. The pool's instances run two of them.
     fn make_second(&self, world: &mut World, definition: &DefinitionName) {
         let header = self.header();
         world.gallery = Some(header.gallery);
@@ -145,7 +145,7 @@ impl Scenario {
         world.touch();
     }
 
-    /// A run from its beginning to its end, also through deaths: whoever takes it up is another process.
+    /// Runs to the end. If the driver dies, another process resumes the run.
     pub(crate) fn run(&self, world: &mut World) -> End {
         let header = self.header();
         match Driver::open(world, "first", "r1", &header) {
@@ -158,28 +158,28 @@ impl Scenario {
     }
 }
 
-/// Takes a run up again for as long as its drivers die.
+/// Resumes a run as long as its drivers die.
 pub(crate) fn finish(world: &mut World, mut end: End) -> End {
     for life in 0.. {
         if end != End::Died {
             return end;
         }
-        // The dead one's lease runs out first.
+        // Wait until the lease of the dead process has expired.
         world.sleep(std::time::Duration::from_mins(1));
         end = match Driver::resume(world, &format!("other-machine-{life}")) {
             Ok(mut driver) => driver.drive(world),
             Err(lost) => lost,
         };
     }
-    unreachable!("lives are counted without end")
+    unreachable!("the loop has no end")
 }
 
-/// What a world is like when the run is over, without what differs by time and chance.
+/// The final state, without times and random values.
 pub(crate) fn end_state(world: &World) -> impl PartialEq + std::fmt::Debug + use<> {
     let versions: Vec<_> = world
         .versions
         .values()
-        .map(|v| (v.read.number.to_string(), v.read.state.clone(), v.read.excluded, v.proven, v.read.tags.clone()))
+        .map(|v| (v.read.number.to_string(), v.read.state.clone(), v.read.excluded, v.tested, v.read.tags.clone()))
         .collect();
     let donor = world.donor().map(|donor| (donor.power, donor.protection, world.is_ready(donor)));
     let node = world.donor_node().map(|node| (node.cordoned, node.autoscaler.clone(), node.hold.clone()));
@@ -191,7 +191,7 @@ pub(crate) fn end_state(world: &World) -> impl PartialEq + std::fmt::Debug + use
     )
 }
 
-/// Nothing of anybody's is left in our hands, and the donor is as it was.
+/// Asserts that all holds are released and the donor has its previous state.
 pub(crate) fn assert_nothing_held(world: &World, scenario: &Scenario, context: &str) {
     let before = scenario.world();
     if let (Some(donor), Some(was)) = (world.donor(), before.donor()) {
@@ -202,7 +202,7 @@ pub(crate) fn assert_nothing_held(world: &World, scenario: &Scenario, context: &
         assert_eq!(node.hold, None, "{context}: the hold record");
         assert_eq!((node.cordoned, &node.autoscaler), (was.cordoned, &was.autoscaler), "{context}: cordon, annotation");
     }
-    assert!(world.canary.is_none(), "{context}: the canary is still there");
+    assert!(world.canary.is_none(), "{context}: the canary still exists");
     let claimed = world.pool.tags.get(CLAIM_TAG).map_or("", String::as_str);
     assert_eq!(claimed, "", "{context}: the pool is still claimed");
     assert_eq!(world.lease, None, "{context}: the lease");
@@ -225,7 +225,7 @@ pub(crate) fn add_version(world: &mut World, written: &str, excluded: bool, stat
         tags: Tags::new(),
         created: None,
     };
-    world.versions.insert(number(written), Version { read, joins: true, proven: !excluded });
+    world.versions.insert(number(written), Version { read, joins: true, tested: !excluded });
 }
 
 pub(crate) fn number(written: &str) -> VersionNumber {

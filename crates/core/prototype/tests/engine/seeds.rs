@@ -1,6 +1,6 @@
-//! Seeds of everything that goes wrong.
+//! Runs with random faults from thousands of seeds.
 //!
-//! `KILN_SEED=4711 cargo test -p kiln-prototype --test engine one_seed -- --nocapture` runs one again and prints its journal.
+//! `KILN_SEED=4711 cargo test -p kiln-prototype --test engine one_seed -- --nocapture` repeats one and prints its journal.
 
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
@@ -15,10 +15,10 @@ const SEEDS: u64 = 2_000;
 #[cfg(feature = "tier2")]
 const SEEDS: u64 = 20_000;
 
-/// Times that a person helps before the world is made whole.
-const HELPED: u32 = 6;
+/// After this many stuck runs all faults are removed.
+const MAX_STUCK: u32 = 6;
 
-struct Told {
+struct Played {
     scenario: Scenario,
     world: World,
     end: End,
@@ -37,7 +37,7 @@ fn scenario_of(dice: &mut Dice) -> Scenario {
     scenario
 }
 
-fn tell(seed: u64) -> Told {
+fn play(seed: u64) -> Played {
     let mut dice = Dice(seed);
     let scenario = scenario_of(&mut dice);
     let mut world = scenario.world();
@@ -61,9 +61,9 @@ fn tell(seed: u64) -> Told {
             End::Stuck(stuck) => {
                 assert!(!stuck.holds.is_empty() && stuck.advice.contains("resume"), "seed {seed}: {stuck:?}");
                 helped += 1;
-                help(&mut world, helped >= HELPED);
+                help(&mut world, helped >= MAX_STUCK);
             }
-            _ => return Told { scenario, world, end },
+            _ => return Played { scenario, world, end },
         }
         end = match Driver::resume(&mut world, &format!("life-{life}")) {
             Ok(driver) => drive(driver, &mut world, &mut dice),
@@ -73,13 +73,13 @@ fn tell(seed: u64) -> Told {
     panic!("seed {seed}: no end");
 }
 
-/// Drives, with others at work meanwhile.
+/// Drives a run while other programs change the pool.
 fn drive(mut driver: Driver, world: &mut World, dice: &mut Dice) -> End {
     for _ in 0..20_000 {
         match dice.below(400) {
             0..8 => world.scale_out(1),
             8..12 => world.scale_in(),
-            12..20 => world.meddle(),
+            12..20 => world.write_foreign_tag(),
             20 => world.start_donor(),
             21 if dice.one_in(4) => world.delete_donor(),
             _ => {}
@@ -94,7 +94,7 @@ fn drive(mut driver: Driver, world: &mut World, dice: &mut Dice) -> End {
     panic!("no end");
 }
 
-/// A person does what the advice says.
+/// A person follows the advice.
 fn help(world: &mut World, permanent: bool) {
     let now = world.now;
     if let Some(donor) = world.machines.get_mut(&DONOR)
@@ -108,8 +108,8 @@ fn help(world: &mut World, permanent: bool) {
     }
 }
 
-fn check(seed: u64, told: &Told) {
-    let Told { scenario, world, end } = told;
+fn check(seed: u64, played: &Played) {
+    let Played { scenario, world, end } = played;
     let context = format!("seed {seed} ({}), ended {end:?}", scenario.name);
     assert!(world.broken_rules.is_empty(), "{context}: {:#?}", world.broken_rules);
     assert_nothing_held(world, scenario, &context);
@@ -117,19 +117,19 @@ fn check(seed: u64, told: &Told) {
     let [run] = runs.as_slice() else { panic!("{context}: {} runs", runs.len()) };
     assert_eq!(Some(end), run.closed.as_ref().map(|(_, outcome)| End::Done(outcome.clone())).as_ref(), "{context}");
     assert!(run.holds().is_empty(), "{context}: {:?}", run.holds());
-    let given_out = world.latest().is_some_and(|latest| latest.read.number == number(TODAY));
+    let is_included = world.latest().is_some_and(|latest| latest.read.number == number(TODAY));
     match end {
         End::Done(Outcome::Completed { .. }) => {
-            assert!(given_out, "{context}: the version is not what new nodes get");
-            assert!(!world.bad_disk || !scenario.options.canary, "{context}: a bad disk was proven");
+            assert!(is_included, "{context}: new nodes do not get the version");
+            assert!(!world.bad_disk || !scenario.options.canary, "{context}: a bad disk was tested");
         }
         End::Done(Outcome::Rejected { .. }) => {
-            // The disk was bad, or somebody started the donor while it was copied and deleted it before that could be seen.
+            // The disk was bad, or the donor was started while it was copied and deleted before that could be noticed.
             let joins = world.versions.get(&number(TODAY)).is_some_and(|version| version.joins);
-            assert!(!joins && !given_out, "{context}: rejected without a cause, or given out");
+            assert!(!joins && !is_included, "{context}: rejected without a cause, or included");
         }
         End::Done(Outcome::Failed { step, .. }) => {
-            assert!(!given_out || *step >= Step::Include, "{context}");
+            assert!(!is_included || *step >= Step::Include, "{context}");
         }
         other => panic!("{context}: {other:?}"),
     }
@@ -138,33 +138,33 @@ fn check(seed: u64, told: &Told) {
 }
 
 #[test]
-fn whatever_goes_wrong_a_run_ends_gives_everything_back_and_gives_out_nothing_unproven() {
+fn every_run_ends_with_all_holds_released_and_no_untested_version_included() {
     let mut ends = [0_u32; 3];
     for seed in 0..SEEDS {
-        let told = std::panic::catch_unwind(|| {
-            let told = tell(seed);
-            check(seed, &told);
-            told.end
+        let played = std::panic::catch_unwind(|| {
+            let played = play(seed);
+            check(seed, &played);
+            played.end
         });
-        let Ok(end) = told else { panic!("seed {seed} failed: KILN_SEED={seed} runs it alone") };
+        let Ok(end) = played else { panic!("seed {seed} failed: KILN_SEED={seed} runs it alone") };
         match end {
             End::Done(Outcome::Completed { .. }) => ends[0] += 1,
             End::Done(Outcome::Rejected { .. }) => ends[1] += 1,
             _ => ends[2] += 1,
         }
     }
-    // A harness in which nothing goes wrong, or everything, proves nothing.
+    // The test is only meaningful if all outcomes occur.
     let enough = u32::try_from(SEEDS / 50).unwrap();
     assert!(ends.iter().all(|count| *count > enough), "completed, rejected, failed: {ends:?}");
 }
 
 #[test]
-fn one_seed_tells_the_same_twice() {
+fn one_seed_is_reproducible() {
     let seed = std::env::var("KILN_SEED").ok().map_or(4_711, |text| text.parse().expect("KILN_SEED is a number"));
-    let told = tell(seed);
-    assert_eq!(told.world.journal, tell(seed).world.journal);
-    for definition in told.world.journal.lines() {
+    let played = play(seed);
+    assert_eq!(played.world.journal, play(seed).world.journal);
+    for definition in played.world.journal.lines() {
         println!("{definition}");
     }
-    check(seed, &told);
+    check(seed, &played);
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use azure_core::credentials::{Secret, TokenCredential};
+use azure_core::credentials::{Secret as AzureSecret, TokenCredential};
 use azure_core::http::{ClientOptions, HttpClient, Transport};
 use azure_identity::{
     AzureCliCredential, AzureCliCredentialOptions, ClientAssertionCredentialOptions, ClientSecretCredential,
@@ -116,7 +116,7 @@ impl Login {
                 ClientSecretCredential::new(
                     tenant,
                     client_id.clone(),
-                    Secret::new(secret.expose().to_owned()),
+                    AzureSecret::new(secret.expose().to_owned()),
                     Some(options),
                 )?
             }

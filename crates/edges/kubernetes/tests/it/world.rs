@@ -76,7 +76,7 @@ impl World {
         let all = ListParams::default();
         let pods = Api::<Pod>::namespaced(client(), place).list(&all).await.unwrap();
         let maps = Api::<ConfigMap>::namespaced(client(), place).list(&all).await.unwrap();
-        let secrets = Api::<Secret>::namespaced(client(), place).list(&all).await.unwrap();
+        let secrets = Api::<v1::Secret>::namespaced(client(), place).list(&all).await.unwrap();
         let pods = pods.items.iter().map(ResourceExt::name_any);
         let maps = maps.items.iter().map(ResourceExt::name_any).filter(|name| name != "kube-root-ca.crt");
         pods.chain(maps).chain(secrets.items.iter().map(ResourceExt::name_any)).collect()

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use control_plane::unique;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{self, ConfigMap};
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
-use kiln_kubernetes::{FactsStore, Inspector, Kept, Manager, OriginalRecipe, OriginalStore, PodInspector, RivalKind};
+use kiln_kubernetes::{FactsStore, Inspector, Kept, OriginalRecipe, OriginalStore, PodInspector, RivalKind};
 use kiln_types::{Extension, ImageSource, SavedExtension, Secret};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -42,7 +42,7 @@ async fn a_real_server_takes_the_pods_of_tasks_and_nothing_of_them_is_left() {
     drop(kubelet);
     let pods = real.pods(&namespace).list(&ListParams::default()).await.unwrap().items;
     let maps: Api<ConfigMap> = Api::namespaced(real.client.clone(), &namespace);
-    let secrets: Api<Secret> = Api::namespaced(real.client.clone(), &namespace);
+    let secrets: Api<v1::Secret> = Api::namespaced(real.client.clone(), &namespace);
     let kept = |names: Vec<Option<String>>| names.into_iter().flatten().filter(|n| n.starts_with("kiln-")).count();
     let maps = maps.list(&ListParams::default()).await.unwrap().items.into_iter().map(|o| o.metadata.name).collect();
     let secrets =
@@ -69,7 +69,7 @@ async fn a_real_server_lets_nobody_change_the_original_recipe() {
     let later = OriginalRecipe { custom_data: None, saved_by: "run-2".parse().unwrap(), ..recipe.clone() };
     assert_eq!(store.save(&later).await.unwrap(), Kept::WasThere);
     assert_eq!(store.load().await.unwrap(), Some(recipe));
-    let secrets: Api<Secret> = Api::namespaced(real.client.clone(), &namespace);
+    let secrets: Api<v1::Secret> = Api::namespaced(real.client.clone(), &namespace);
     let name = secrets.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
     let change = Patch::Merge(json!({"data": {"original.json": "e30="}}));
     let error = secrets.patch(&name, &PatchParams::default(), &change).await.unwrap_err();
@@ -123,7 +123,7 @@ async fn kamino_at_work_is_found_in_any_namespace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_nodes_are_listed_with_who_manages_them() {
+async fn all_nodes_are_listed_with_their_operating_system() {
     let real = real().await;
     let (ours, aks) = (unique("ours"), unique("aks"));
     real.node(&ours).await;
@@ -131,8 +131,7 @@ async fn all_nodes_are_listed_with_who_manages_them() {
     real.create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": aks, "labels": labels}})).await;
     let all = real.cluster.all_nodes().await.unwrap();
     let node = |name: &str| all.iter().find(|node| node.name.as_str() == name).unwrap();
-    assert_eq!((node(&ours).managed_by(), node(&ours).is_windows()), (None, false));
-    assert!(matches!(node(&aks).managed_by(), Some(Manager::Aks { .. })) && node(&aks).is_windows());
+    assert!(!node(&ours).is_windows() && node(&aks).is_windows());
     assert!(node(&ours).created.is_some());
 }
 

@@ -1,4 +1,4 @@
-//! What can be read of the world.
+//! Reading facts.
 
 use kiln_prototype::journal::StepFailure;
 use kiln_prototype::observed::{CanaryView, Fact, Observed};
@@ -10,11 +10,11 @@ use crate::fault::Fault;
 
 impl World {
     /// Reads a fact.
-    pub(crate) fn read(&mut self, fact: Fact, header: &Header, seen: &mut Observed) -> Result<(), StepFailure> {
-        self.ask(self.cost(fact), &format!("read {fact:?}"));
+    pub(crate) fn read(&mut self, fact: Fact, header: &Header, observed: &mut Observed) -> Result<(), StepFailure> {
+        self.count(self.cost(fact), &format!("read {fact:?}"));
         match self.faults.draw(&format!("read {fact:?}")) {
             Some(Fault::Throttled) => return Err(StepFailure::new(ErrorClass::Throttled, "429 TooManyRequests")),
-            Some(Fault::ServerError | Fault::LostAnswer) => {
+            Some(Fault::ServerError | Fault::LostResponse) => {
                 return Err(StepFailure::new(ErrorClass::Transient, "503 ServerTimeout"));
             }
             Some(Fault::Permission) => return Err(StepFailure::new(ErrorClass::Permission, "403 AuthorizationFailed")),
@@ -22,35 +22,35 @@ impl World {
         }
         match fact {
             Fact::Blockers => {
-                seen.blockers = Some(self.blockers.clone());
-                seen.pool = Some(self.pool.clone());
-                seen.instance = Some(self.donor().map(|donor| instance(DONOR, donor)));
+                observed.blockers = Some(self.blockers.clone());
+                observed.pool = Some(self.pool.clone());
+                observed.instance = Some(self.donor().map(|donor| instance(DONOR, donor)));
             }
-            Fact::Pool => seen.pool = Some(self.pool.clone()),
-            Fact::Saved => seen.saved = Some(self.saved),
-            Fact::Gallery => seen.gallery = Some(self.gallery.clone()),
-            Fact::Definition => seen.definition = Some(self.definition.clone()),
+            Fact::Pool => observed.pool = Some(self.pool.clone()),
+            Fact::Saved => observed.saved = Some(self.saved),
+            Fact::Gallery => observed.gallery = Some(self.gallery.clone()),
+            Fact::Definition => observed.definition = Some(self.definition.clone()),
             Fact::Versions => {
-                seen.versions = Some(self.versions.values().map(|version| version.read.clone()).collect());
+                observed.versions = Some(self.versions.values().map(|version| version.read.clone()).collect());
             }
-            Fact::Snapshot => seen.snapshot = Some(self.snapshot.clone()),
-            Fact::Instance => seen.instance = Some(self.donor().map(|donor| instance(DONOR, donor))),
-            Fact::Node => seen.node = Some(self.node(&header.donor.node)),
+            Fact::Snapshot => observed.snapshot = Some(self.snapshot.clone()),
+            Fact::Instance => observed.instance = Some(self.donor().map(|donor| instance(DONOR, donor))),
+            Fact::Node => observed.node = Some(self.node(&header.donor.node)),
             Fact::Instances => {
-                seen.instances = Some(self.machines.iter().map(|(id, machine)| instance(*id, machine)).collect());
+                observed.instances = Some(self.machines.iter().map(|(id, machine)| instance(*id, machine)).collect());
             }
-            Fact::Canary => seen.canary = Some(self.canary_view()),
+            Fact::Canary => observed.canary = Some(self.canary_view()),
         }
         Ok(())
     }
 
-    /// How many requests to Azure the edge needs for it. What Kubernetes is asked is not counted.
+    /// The number of requests to Azure that the edge needs. Requests to Kubernetes do not count.
     fn cost(&self, fact: Fact) -> u32 {
         match fact {
             // The pool, the instance, its disk, the definition, and the caller's permissions.
             Fact::Blockers => 5,
             Fact::Saved | Fact::Node => 0,
-            // The list has no word on replication, so each version that is not finished is read too.
+            // The list lacks the replication state, so each incomplete version is read as well.
             Fact::Versions => 1 + u32::try_from(self.unfinished()).unwrap(),
             Fact::Canary => 1 + u32::from(self.canary.is_some()),
             Fact::Pool | Fact::Gallery | Fact::Definition | Fact::Snapshot | Fact::Instance | Fact::Instances => 1,
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// Counts requests to Azure.
-    pub(crate) fn ask(&mut self, requests: u32, what: &str) {
+    pub(crate) fn count(&mut self, requests: u32, what: &str) {
         if requests > 0 {
             self.requests += requests;
             self.asked.push(format!("{requests} {what}"));
@@ -92,7 +92,7 @@ impl World {
             pending: "its node did not register".to_owned(),
         };
         if ready && let Some(version) = self.versions.get_mut(&self.canary.as_ref()?.version) {
-            version.proven = true;
+            version.tested = true;
         }
         Some(view)
     }

@@ -1,37 +1,37 @@
-//! What the resource group of the nodes says: subnet, security group, identities.
+//! Detecting subnet, security group and identities from the nodes' resource group.
 
 use std::collections::BTreeMap;
 
 use kiln_aks_formats::go::cluster_id::from_security_group;
 use kiln_types::{Network, Placement, ResourceGroup, Sourced};
 
-use super::{Detected, said};
+use super::{Detected, with_causes};
 
-/// How AKS ends the name of the identity that it makes for kubelets.
+/// The suffix of the identity that AKS creates for kubelets.
 const KUBELET_IDENTITY: &str = "-agentpool";
 
-pub(super) async fn look<L: ResourceGroup>(azure: &L, found: &mut Detected) {
+pub(super) async fn detect<L: ResourceGroup>(azure: &L, found: &mut Detected) {
     let placements = azure.placements().await;
     if !found.has("securityGroup") {
         match azure.security_groups().await {
             Ok(groups) => security_group(&groups, placements.as_ref().ok(), found),
-            Err(error) => found.miss("securityGroup", said(&error)),
+            Err(error) => found.miss("securityGroup", with_causes(&error)),
         }
     }
     subnet(azure, placements.as_ref().ok(), found).await;
     match &placements {
         Ok(placements) => identities(azure, placements, found).await,
         Err(error) => {
-            let why = said(error);
-            found.miss("nodeIdentities", &why);
+            let reason = with_causes(error);
+            found.miss("nodeIdentities", &reason);
             if !found.has("kubeletIdentityClientId") {
-                found.miss("kubeletIdentityClientId", why);
+                found.miss("kubeletIdentityClientId", reason);
             }
         }
     }
 }
 
-/// AKS's by its name; else the one that pools use; else the only one.
+/// Detects the security group: AKS' by its name, else that of the pools, else the only one.
 fn security_group(groups: &Sourced<Vec<String>>, placements: Option<&Sourced<Vec<Placement>>>, found: &mut Detected) {
     let of_aks: Vec<(&str, String)> =
         groups.value.iter().filter_map(|name| Some((name.as_str(), from_security_group(name)?))).collect();
@@ -43,9 +43,9 @@ fn security_group(groups: &Sourced<Vec<String>>, placements: Option<&Sourced<Vec
         [] => {}
         several => {
             let names: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
-            let why = format!("{}: there are several: {}", groups.call, names.join(", "));
-            found.miss("clusterId", &why);
-            return found.miss("securityGroup", why);
+            let reason = format!("{}: several match: {}", groups.call, names.join(", "));
+            found.miss("clusterId", &reason);
+            return found.miss("securityGroup", reason);
         }
     }
     if let Some(placements) = placements
@@ -55,8 +55,8 @@ fn security_group(groups: &Sourced<Vec<String>>, placements: Option<&Sourced<Vec
     }
     match groups.value.as_slice() {
         [only] => found.fact("securityGroup", only, &groups.call),
-        [] => found.miss("securityGroup", format!("{}: there is none", groups.call)),
-        several => found.miss("securityGroup", format!("{}: there are several: {}", groups.call, several.join(", "))),
+        [] => found.miss("securityGroup", format!("{}: none found", groups.call)),
+        several => found.miss("securityGroup", format!("{}: several found: {}", groups.call, several.join(", "))),
     }
 }
 
@@ -65,12 +65,12 @@ async fn subnet<L: ResourceGroup>(azure: &L, placements: Option<&Sourced<Vec<Pla
     let subnet = match known {
         Some(known) => Some(known),
         None => match chosen_subnet(azure, placements).await {
-            Ok(seen) => {
-                found.fact("vnetSubnetId", &seen.value, seen.call);
-                Some(seen.value)
+            Ok(chosen) => {
+                found.fact("vnetSubnetId", &chosen.value, chosen.call);
+                Some(chosen.value)
             }
-            Err(why) => {
-                found.miss("vnetSubnetId", why);
+            Err(reason) => {
+                found.miss("vnetSubnetId", reason);
                 None
             }
         },
@@ -80,12 +80,12 @@ async fn subnet<L: ResourceGroup>(azure: &L, placements: Option<&Sourced<Vec<Pla
     };
     match azure.network(network).await {
         Ok(Sourced { value: Some(Network { guid: Some(guid), .. }), call }) => found.fact("vnetGuid", guid, call),
-        Ok(Sourced { call, .. }) => found.miss("vnetGuid", format!("{call}: it says none")),
-        Err(error) => found.miss("vnetGuid", said(&error)),
+        Ok(Sourced { call, .. }) => found.miss("vnetGuid", format!("{call}: the network has no GUID")),
+        Err(error) => found.miss("vnetGuid", with_causes(&error)),
     }
 }
 
-/// Where the pools are; else the only subnet of the group.
+/// The subnet of the pools, else the only one of the group.
 async fn chosen_subnet<L: ResourceGroup>(
     azure: &L,
     placements: Option<&Sourced<Vec<Placement>>>,
@@ -95,24 +95,24 @@ async fn chosen_subnet<L: ResourceGroup>(
         match used.as_slice() {
             [only] => return Ok(Sourced { value: only.clone(), call: placements.call.clone() }),
             [] => {}
-            several => return Err(format!("{}: the pools are in several: {}", placements.call, several.join(", "))),
+            several => return Err(format!("{}: the pools use several subnets: {}", placements.call, several.join(", "))),
         }
     }
-    let networks = azure.networks().await.map_err(|error| said(&error))?;
+    let networks = azure.networks().await.map_err(|error| with_causes(&error))?;
     let all: Vec<&String> = networks.value.iter().flat_map(|network| &network.subnets).collect();
     match all.as_slice() {
         [only] => Ok(Sourced { value: (*only).clone(), call: networks.call }),
-        [] => Err(format!("{}: there is none", networks.call)),
-        several => Err(format!("{}: there are {} to choose from", networks.call, several.len())),
+        [] => Err(format!("{}: none found", networks.call)),
+        several => Err(format!("{}: {} subnets found", networks.call, several.len())),
     }
 }
 
-/// Those that all pools have; kubelet's is the one that AKS named so, or the only one.
+/// Detects the identities that all pools have. The kubelet's is AKS' by its name, or the only one.
 async fn identities<L: ResourceGroup>(azure: &L, placements: &Sourced<Vec<Placement>>, found: &mut Detected) {
     let mut pools = placements.value.iter().map(|one| distinct(&one.identities));
     let Some(first) = pools.next() else {
         if !found.has("kubeletIdentityClientId") {
-            found.miss("kubeletIdentityClientId", format!("{}: there is no pool", placements.call));
+            found.miss("kubeletIdentityClientId", format!("{}: no pools found", placements.call));
         }
         return;
     };
@@ -120,10 +120,10 @@ async fn identities<L: ResourceGroup>(azure: &L, placements: &Sourced<Vec<Placem
         other.len() == first.len() && other.iter().zip(&first).all(|(a, b)| a.eq_ignore_ascii_case(b))
     };
     if !pools.all(|other| alike(&other)) {
-        let why = format!("{}: the pools have different ones", placements.call);
-        found.miss("nodeIdentities", &why);
+        let reason = format!("{}: the pools have different identities", placements.call);
+        found.miss("nodeIdentities", &reason);
         if !found.has("kubeletIdentityClientId") {
-            found.miss("kubeletIdentityClientId", why);
+            found.miss("kubeletIdentityClientId", reason);
         }
         return;
     }
@@ -141,20 +141,20 @@ async fn identities<L: ResourceGroup>(azure: &L, placements: &Sourced<Vec<Placem
             return found.miss("kubeletIdentityClientId", format!("{}: the pools have no identity", placements.call));
         }
         _ => {
-            let why = format!("{}: of {} identities none is named as kubelet's", placements.call, first.len());
-            return found.miss("kubeletIdentityClientId", why);
+            let reason = format!("{}: none of {} identities ends with {KUBELET_IDENTITY}", placements.call, first.len());
+            return found.miss("kubeletIdentityClientId", reason);
         }
     };
     match azure.identity_client(kubelets).await {
         Ok(Sourced { value: Some(client), call }) => found.fact("kubeletIdentityClientId", client, call),
         Ok(Sourced { value: None, call }) => {
-            found.miss("kubeletIdentityClientId", format!("{call}: it says no client id"));
+            found.miss("kubeletIdentityClientId", format!("{call}: the identity has no client id"));
         }
-        Err(error) => found.miss("kubeletIdentityClientId", said(&error)),
+        Err(error) => found.miss("kubeletIdentityClientId", with_causes(&error)),
     }
 }
 
-/// Each id once, whatever its case, sorted.
+/// The ids, sorted and without duplicates. Ids that differ only in case are duplicates.
 fn distinct<'a>(ids: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let each: BTreeMap<String, String> = ids.into_iter().map(|id| (id.to_ascii_lowercase(), id.clone())).collect();
     each.into_values().collect()
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn aks_names_its_security_group_by_the_clusters_digits() {
+    fn name_of_aks_security_group_contains_the_cluster_id() {
         let one = found(&["mine", "aks-agentpool-46593302-nsg"], &["mine"]);
         assert_eq!(
             texts(&one),
@@ -198,14 +198,14 @@ mod tests {
         );
         let two = found(&["aks-agentpool-00000001-nsg", "aks-agentpool-46593302-nsg"], &[]);
         assert_eq!((two.facts.len(), two.misses.len()), (0, 2));
-        assert!(two.misses[0].why.contains("aks-agentpool-00000001-nsg, aks-agentpool-46593302-nsg"), "{two:?}");
+        assert!(two.misses[0].reason.contains("aks-agentpool-00000001-nsg, aks-agentpool-46593302-nsg"), "{two:?}");
     }
 
     #[test]
-    fn without_aks_it_is_the_one_that_pools_use_or_the_only_one() {
+    fn without_aks_the_pools_or_the_only_security_group_decides() {
         assert_eq!(texts(&found(&["a", "b"], &["b", "B"])), [("securityGroup", "B", "pools")]);
         assert_eq!(texts(&found(&["a"], &[])), [("securityGroup", "a", "groups")]);
-        assert_eq!(found(&["a", "b"], &["a", "b"]).misses[0].why, "groups: there are several: a, b");
-        assert_eq!(found(&[], &[]).misses[0].why, "groups: there is none");
+        assert_eq!(found(&["a", "b"], &["a", "b"]).misses[0].reason, "groups: several found: a, b");
+        assert_eq!(found(&[], &[]).misses[0].reason, "groups: none found");
     }
 }
