@@ -23,7 +23,7 @@ pub struct RunEvent {
     pub kind: RunEventKind,
 }
 
-/// What happened.
+/// The kind of an event, with its details.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunEventKind {
     /// The operation has the pool's lease.
@@ -51,7 +51,7 @@ pub enum RunEventKind {
         pause: Duration,
     },
     Drain(drain::Progress),
-    /// A remark that is no failure.
+    /// A remark, not a failure.
     Note(String),
 }
 

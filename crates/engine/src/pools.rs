@@ -72,7 +72,7 @@ impl<F: Factory> Context<F> {
         Ok(PoolReading { pool, definition_name, definition, versions, instances })
     }
 
-    /// The definition in the pool's recipe if it is the pool's own, else the one that the first run creates.
+    /// The definition in the pool's recipe if it is the pool's own, else the definition that the first run creates.
     pub(crate) fn definition_name(&self, pool: &Pool) -> Result<DefinitionName, Error> {
         let first = names::definition(&self.resource_group, &pool.name)?;
         let named = match &pool.recipe.image {

@@ -1,4 +1,4 @@
-//! Actions: what an edge is told to do, with all the values that it needs.
+//! Actions: instructions for an edge, with all the values that it needs.
 
 use kiln_types::{
     Canary, Gallery, ImageDefinition, Instance, Pool, PowerDown, Protection, Publication, RecipeChange, Revision,

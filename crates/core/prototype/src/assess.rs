@@ -1,4 +1,4 @@
-//! What each step makes of what was read: done, to be done, in progress or impossible. One function per step; none of them acts.
+//! Assesses a step against what was read: done, to be done, in progress or impossible. One function per step; none of them acts.
 //!
 //! A function reads only the facts that it needs and returns a missing one as its error. While a run is uninterrupted, that is while the
 //! same process did the previous step and nothing failed since, a step may act on what that step left without reading it again, if that
@@ -20,7 +20,7 @@ use crate::journal::{Memo, Output, Run, StepFailure};
 use crate::observed::{Fact, Observed};
 use crate::step::Step;
 
-/// What a step makes of what was read.
+/// The state of a step, according to what was read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Assessment {
     Done(Option<Output>),

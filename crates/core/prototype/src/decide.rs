@@ -33,7 +33,7 @@ pub enum Decision {
     Stuck(Stuck),
 }
 
-/// What to wait for.
+/// The reason to wait.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wait {
     /// A long operation of the cloud.
@@ -55,7 +55,7 @@ pub struct Stuck {
     pub holds: Vec<Hold>,
     pub step: Step,
     pub reason: String,
-    /// What the person should do.
+    /// Instructions for the person.
     pub advice: String,
 }
 

@@ -75,7 +75,7 @@ pub enum Memo {
     Boot(Option<String>),
     /// The capacity of the pool and its revision.
     Capacity { instances: u32, revision: Option<Revision> },
-    /// What is removed, for steps that may have to remove several things one by one.
+    /// The resource that is removed, for steps that may have to remove several one by one.
     Target(String),
 }
 
@@ -175,8 +175,8 @@ pub struct Progress {
     /// Oldest first.
     pub failures: Vec<(Timestamp, StepFailure)>,
     pub given_up: bool,
-    /// How many of `failures` are from before the run was last resumed. They do not count against the number of attempts: whoever resumes a
-    /// run has usually fixed their cause, and a run that was stuck would otherwise be stuck again after one attempt.
+    /// How many of `failures` are from before the run was last resumed. They do not count against the number of attempts: their cause has
+    /// usually been removed by then, and a run that was stuck would otherwise be stuck again after one attempt.
     pub excused: usize,
     pub done: Option<(Timestamp, Option<Output>)>,
 }

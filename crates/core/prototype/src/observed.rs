@@ -1,4 +1,4 @@
-//! What was read of the cloud and the cluster for one decision.
+//! The state of cloud and cluster, as read for one decision.
 
 use kiln_types::{Gallery, ImageDefinition, ImageVersion, Instance, Node, Pool, Snapshot};
 
@@ -26,7 +26,7 @@ pub enum Fact {
     Canary,
 }
 
-/// What was read. `None` means "not read"; a resource that does not exist is `Some(None)`.
+/// The facts that were read. `None` means "not read"; a resource that does not exist is `Some(None)`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
     pub blockers: Option<Vec<String>>,
@@ -42,7 +42,7 @@ pub struct Observed {
     pub canary: Option<Option<CanaryView>>,
 }
 
-/// What decisions need to know of a canary.
+/// The facts about a canary that decisions need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CanaryView {
     /// Its scale set is being deleted.

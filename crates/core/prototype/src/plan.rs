@@ -42,7 +42,6 @@ pub struct PlanInput<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct PlannedStep {
     pub step: Step,
-    /// What the step would do.
     pub does: String,
     pub expected: ExpectedDuration,
 }
@@ -103,7 +102,7 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
     }
 }
 
-/// What a step would do; `None` if nothing.
+/// Describes the action of a step; `None` if it would do nothing.
 fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
     let PlanInput { preflight, version, route, .. } = input;
     let options = preflight.options;
@@ -223,7 +222,7 @@ fn list(numbers: &[VersionNumber]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What would be pruned once the new version exists.
+/// The versions that would be pruned once the new version exists.
 fn pruning(input: PlanInput<'_>) -> crate::history::Prune {
     let facts = input.preflight;
     let mut versions = facts.versions.to_vec();

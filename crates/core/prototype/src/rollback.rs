@@ -1,4 +1,4 @@
-//! Rollback: which version new nodes get instead, and how the pool is kept from creating the same version again.
+//! Rollback: which version new nodes get instead, and how automatic runs are prevented from creating the same version again.
 //!
 //! A rollback writes tags on the image definition first: the versions it rejects ([`RejectedVersion`]) and the [`Pause`] of the pool.
 //! They serve as its journal, see [`plan_rollback`]. Later runs check donors against the rejected versions with [`same_patch`].

@@ -1,4 +1,4 @@
-//! A run: its id, its options, and what is fixed when it opens.
+//! A run: its id, its options and its header.
 
 use jiff::Timestamp;
 use kiln_types::{
@@ -84,7 +84,7 @@ pub struct Donor {
     pub has_first_boot: bool,
 }
 
-/// What is fixed when a run opens. It does not change, no matter when and where the run is resumed.
+/// The values that are fixed when a run opens. They do not change, no matter when and where the run is resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {

@@ -23,7 +23,7 @@ pub struct StatusInput<'a> {
     pub definition: Option<&'a ImageDefinition>,
     pub versions: &'a [ImageVersion],
     pub instances: &'a [Instance],
-    /// What the last run or rollback set the model to, according to the journal.
+    /// The image that the last run or rollback set in the model, according to the journal.
     pub last_set: Option<&'a ImageSource>,
     pub now: Timestamp,
 }

@@ -60,7 +60,7 @@ pub enum NeededFor {
 pub struct Need {
     /// As the cloud writes it.
     pub action: &'static str,
-    /// What fails without it.
+    /// The consequence if it is missing.
     pub needed_to: &'static str,
     pub needed_for: NeededFor,
 }

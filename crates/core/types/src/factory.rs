@@ -27,10 +27,10 @@ pub trait Factory: Send + Sync {
     /// Every action that the operations below perform, as the cloud writes it.
     fn needs(&self) -> &'static [Need];
 
-    /// What each of the caller's roles grants at a scope. Fails where the caller may not read its own permissions.
+    /// The permissions that each of the caller's roles grants at a scope. Fails where the caller may not read its own permissions.
     fn permissions(&self, scope: &AccessScope) -> impl Future<Output = Result<Vec<Grant>, Self::Error>> + Send;
 
-    /// The resources that a pool's recipe refers to and whose use needs a permission of its own.
+    /// The resources that a pool's recipe refers to and whose use requires another permission.
     fn linked(&self, pool: &PoolName) -> impl Future<Output = Result<Vec<Linked>, Self::Error>> + Send;
 
     /// Lists all pools.

@@ -110,7 +110,7 @@ pub struct Publication {
     pub tags: Tags,
 }
 
-/// An image version as it was read.
+/// The state of an image version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageVersion {
     pub number: VersionNumber,

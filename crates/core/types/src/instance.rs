@@ -8,7 +8,7 @@ use crate::pool::Provisioning;
 use crate::recipe::ImageSource;
 use crate::tags::Tags;
 
-/// An instance as it was read.
+/// The state of an instance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Instance {
     pub id: InstanceId,
@@ -54,7 +54,7 @@ pub enum PowerDown {
     Deallocate,
 }
 
-/// What a scale set must not do to an instance.
+/// Protection of an instance from its scale set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protection {
     /// Not delete it when scaling in.

@@ -59,7 +59,7 @@ pub enum Priority {
     Spot,
 }
 
-/// A machine as it was read, or the parts that an interrupted creation or deletion left of it.
+/// The state of a machine, or the parts that an interrupted creation or deletion left of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     pub name: MachineName,

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {noun} `{input}`: expected {rule}")]
 pub struct BadName {
-    /// What the text should name.
+    /// The kind of name, for example `run id`.
     pub noun: &'static str,
     pub input: String,
     /// The expected form.

@@ -16,7 +16,7 @@ const CONTROL_PLANE_ROLES: [&str; 2] = ["master", "control-plane"];
 /// The label with the operating system, and its older name.
 const OS_LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
 
-/// A node as it was read.
+/// The state of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub name: NodeName,
@@ -85,7 +85,7 @@ impl fmt::Display for Readiness {
 }
 
 impl Node {
-    /// A node of which only the name is known.
+    /// A node with only a name; everything else is empty.
     pub fn new(name: NodeName) -> Self {
         Self {
             name,

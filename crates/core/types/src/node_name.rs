@@ -7,7 +7,7 @@ const SUFFIX: usize = 6;
 const NODE: &str = "node name of a scale set instance";
 const ID: &str = "instance id for a node name";
 
-/// The pool and the instance that a node name stands for.
+/// The pool and the instance that a node name encodes.
 pub fn instance_from_node_name(node: &str) -> Result<(PoolName, InstanceId), BadName> {
     let bad = || BadName {
         noun: NODE,

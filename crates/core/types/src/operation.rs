@@ -61,7 +61,7 @@ pub enum OperationState {
 /// Progress of a running operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// When to poll again, if the cloud says so.
+    /// When to poll again, if the cloud specifies it.
     pub retry_after: Option<Duration>,
     pub percent: Option<f64>,
 }

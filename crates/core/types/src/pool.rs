@@ -8,7 +8,7 @@ use crate::operation::Revision;
 use crate::recipe::Recipe;
 use crate::tags::Tags;
 
-/// A pool as it was read.
+/// The state of a pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pool {
     pub name: PoolName,

@@ -28,7 +28,7 @@ pub struct SnapshotRequest {
     pub tags: Tags,
 }
 
-/// A snapshot as it was read.
+/// The state of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub name: SnapshotName,

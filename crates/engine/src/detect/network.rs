@@ -15,7 +15,7 @@ const AZURE_MASQUERADE: &str = "azure-ip-masq-agent";
 /// Networks that install their own plugin on nodes.
 const OTHERS: [&str; 7] = [CALICO, "canal", "kindnet", "kube-flannel", "kube-flannel-ds", "kube-router", "weave-net"];
 
-/// What was read from the cluster.
+/// The objects that were read from the cluster.
 #[derive(Debug)]
 pub(super) struct NetworkInputs {
     /// DaemonSets in `kube-system`.

@@ -1,4 +1,4 @@
-//! Choosing the image of a machine: the one that its class names, or the newest of its family.
+//! Chooses the image of a machine: the image that its class specifies, or the newest of its family.
 
 use kiln_bootstrap::family::Family;
 use kiln_bootstrap::images::{self, Cache, ImageError, Listed};

@@ -116,7 +116,7 @@ async fn azure<F: Factory>(context: &Context<F>, names: &[PoolName]) -> Result<V
     Ok(rows)
 }
 
-/// What roles grant at a scope, or why it cannot be read.
+/// The permissions that roles grant at a scope, or why they cannot be read.
 async fn grants<F: Factory>(context: &Context<F>, scope: &AccessScope) -> Result<Vec<Grant>, String> {
     context.factory.permissions(scope).await.map_err(|error| error.to_string())
 }

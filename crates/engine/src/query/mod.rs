@@ -1,4 +1,4 @@
-//! What only reads: status, history, plan, diff and access. Nothing here takes a lease or writes.
+//! Read-only operations: status, history, plan, diff and access. None of them acquires a lease.
 
 mod access;
 mod diff;

@@ -19,7 +19,7 @@ use crate::event::DiscardEvents;
 use crate::run::{InstanceRef, PreflightFacts, RunRequest};
 use crate::{Context, Error, NodeInspector};
 
-/// A plan.
+/// A plan, and what it is based on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanReport {

@@ -86,7 +86,7 @@ fn pool_status<F: Factory>(
     }
 }
 
-/// What the last completed run set the model to; absent if that version was rolled back since.
+/// The image that the last completed run set in the model; absent if that version was rolled back since.
 fn last_set(reading: &PoolReading, runs: &[Run]) -> Option<ImageSource> {
     let run = runs.iter().rev().find(|run| matches!(&run.closed, Some((_, Outcome::Completed { .. }))))?;
     let header = &run.header;

@@ -31,7 +31,7 @@ const POLL: Duration = Duration::from_secs(5);
 /// How long the pool may stay unchanged before the refresh gives up. New nodes take 3.5 minutes, more in a region that is short of capacity.
 const TIMEOUT: Duration = Duration::from_mins(30);
 
-/// What the user requested.
+/// A refresh, as the user requested it.
 #[derive(Debug, Clone, Default)]
 pub struct RefreshRequest {
     /// The only pool if absent.
@@ -94,7 +94,7 @@ struct Refresher<'a, F> {
     owner: Owner,
 }
 
-/// The pool as it was read for one decision.
+/// The state of the pool, read for one decision.
 struct Observation {
     reading: PoolReading,
     nodes: Vec<Node>,

@@ -16,7 +16,7 @@ use crate::event::RunEventKind;
 use crate::pools::PoolReading;
 use crate::{Context, Error};
 
-/// What a rollback did, or would do.
+/// The result of a rollback or of its dry run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RollbackReport {

@@ -39,10 +39,10 @@ pub struct PoolReport {
     pub outcome: PoolOutcome,
 }
 
-/// What happened on a pool.
+/// The result for a pool.
 #[derive(Debug)]
 pub enum PoolOutcome {
-    /// There is no donor, or the run was refused. Nothing was changed.
+    /// No donor was chosen, or the run was refused. Nothing was changed.
     Skipped(Vec<String>),
     /// With `dry_run`: the donor.
     WouldClone(NodeName),

@@ -1,4 +1,4 @@
-//! What is fixed when a run opens.
+//! The header of a new run.
 
 use kiln_kubernetes::Owner;
 use kiln_prototype::history::replicas;

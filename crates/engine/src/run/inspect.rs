@@ -1,4 +1,4 @@
-//! What a resumed run reads again about its donor.
+//! Inspects the donor of a resumed run again.
 
 use kiln_prototype::journal::StepFailure;
 use kiln_types::{ErrorClass, Factory, Inspection};

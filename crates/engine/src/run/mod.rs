@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Write-ahead order: the lease is checked, then `Started` is stored, then the request is sent, then its handle is stored. A process that
-//! dies in between leaves a journal that says what *may* have happened; the next process reads the resources and continues. If the
-//! journal cannot be written, the run stops at once, because an action that nobody else can know of must not be followed by another.
+//! dies in between leaves a journal that records what *may* have happened; the next process reads the resources and continues. If the
+//! journal cannot be written, the run stops at once, because an unrecorded action must not be followed by another.
 //!
 //! Before the loop, `preflight.rs` collects everything that could block the run and `header.rs` fixes what does not change later.
 //! `auto.rs` chooses donors for all pools.
@@ -158,7 +158,7 @@ impl<F: Factory> Runner<'_, F> {
 
 /// How to handle a request to stop.
 enum OnStop {
-    /// There is no snapshot yet: fail the step, which releases all holds.
+    /// The snapshot does not exist yet: fail the step, which releases all holds.
     Fail(Step),
     /// The donor is away, or the run is releasing its holds: finish that first.
     Continue,

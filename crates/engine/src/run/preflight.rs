@@ -110,7 +110,7 @@ impl PreflightFacts {
             Ok(inspection) if inspection.custom_data.present() => {
                 OriginalState::Lost("the custom data on the donor's disk could not be read".to_owned())
             }
-            Ok(_) => OriginalState::Lost("there is no custom data on the donor's disk".to_owned()),
+            Ok(_) => OriginalState::Lost("the donor's disk contains no custom data".to_owned()),
             Err(reason) => OriginalState::Lost(reason.clone()),
         };
         check(PreflightInput {
@@ -144,7 +144,7 @@ impl PreflightFacts {
     }
 }
 
-/// What is read once and does not depend on the donor.
+/// The facts that are read once and do not depend on the donor.
 struct Surroundings {
     kamino_jobs: Vec<String>,
     missing_permissions: Vec<String>,
@@ -152,7 +152,7 @@ struct Surroundings {
     contents: Vec<VersionFacts>,
 }
 
-/// The existing definitions that the pool could use, and the versions of the one that it would use. The second name is looked up only if
+/// The existing definitions that the pool could use, and the versions of the first of them. The second name is looked up only if
 /// the first definition does not match or the recipe names the second.
 async fn read_definitions<F: Factory>(
     context: &Context<F>,

@@ -129,7 +129,7 @@ impl<'a, F: Factory> PoolSession<'a, F> {
 /// The holder of a lease: readable, and unique.
 fn holder(who: &str, id: &RunId) -> Owner {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.:".contains(c) { c } else { '-' };
-    // An owner has at most 128 characters, of which the id needs up to 33.
+    // An owner has at most 128 characters, and the id needs up to 33 of them.
     let who: String = who.chars().map(plain).take(64).collect();
     format!("{who}/{id}").parse().expect("plain characters are an owner")
 }

@@ -37,7 +37,7 @@ fn fault(kind: &str, step: Step, times: u32) -> String {
         Step::Include => format!("method: PATCH, type: {GALLERY}/images/versions"),
         Step::Model => format!("method: PATCH, type: {SET}, skip: 1"),
         Step::StripScripts => format!("method: DELETE, type: {SET}/extensions"),
-        other => panic!("{other} has no request of its own"),
+        other => panic!("{other} sends no request"),
     };
     format!("{{kind: {kind}, {target}, times: {times}}}")
 }
@@ -227,7 +227,10 @@ async fn external_changes_of_the_scale_set_are_kept() {
         let running = Box::pin(update(&context, &request));
         let changing = async {
             hold.reached().await;
-            world.sim.change_scale_set(pool_name().as_str(), &serde_json::json!({"tags": {"external": "kept"}})).unwrap();
+            world
+                .sim
+                .change_scale_set(pool_name().as_str(), &serde_json::json!({"tags": {"external": "kept"}}))
+                .unwrap();
             hold.release();
         };
         let (report, ()) = tokio::join!(running, changing);

@@ -38,9 +38,11 @@ async fn written(world: &World) -> Vec<String> {
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     all_objects.extend(maps.list(&all).await.unwrap().into_iter().map(|map| format!("map {:?}", map.metadata.name)));
     let secrets: Api<Secret> = Api::default_namespaced(client.clone());
-    all_objects.extend(secrets.list(&all).await.unwrap().into_iter().map(|map| format!("secret {:?}", map.metadata.name)));
+    all_objects
+        .extend(secrets.list(&all).await.unwrap().into_iter().map(|map| format!("secret {:?}", map.metadata.name)));
     let leases: Api<k8s_openapi::api::coordination::v1::Lease> = Api::default_namespaced(client);
-    all_objects.extend(leases.list(&all).await.unwrap().into_iter().map(|lease| format!("lease {:?}", lease.metadata.name)));
+    all_objects
+        .extend(leases.list(&all).await.unwrap().into_iter().map(|lease| format!("lease {:?}", lease.metadata.name)));
     all_objects
 }
 
@@ -78,7 +80,10 @@ async fn run_with_a_blocker_is_refused_and_changes_nothing() {
             "runs Windows",
         ),
         (instant().pool(contents(|contents| contents.disk = Some(full))), "disk is free"),
-        (instant().pool(contents(|contents| contents.fstab = Some("UUID=1 /data ext4 defaults 0 2\n".to_owned()))), "/data"),
+        (
+            instant().pool(contents(|contents| contents.fstab = Some("UUID=1 /data ext4 defaults 0 2\n".to_owned()))),
+            "/data",
+        ),
         (instant().pool(contents(|contents| contents.static_addresses = Some(place("address 10.0.0.4")))), "/etc/x"),
         (instant().pool(contents(|contents| contents.literal_host_names = Some(place("node1")))), "/etc/x"),
         (instant().pool(contents(|contents| contents.join_credential = Some(unknown))), "not known here"),
@@ -125,7 +130,7 @@ async fn all_pools_run_at_once_and_pools_with_blockers_are_skipped() {
     }
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().unwrap();
-    let mut asked =
+    let mut request =
         AutoRequest { pools: Vec::new(), rules, options: RunOptions::default(), dry_run: true, parallel: PARALLEL };
     let dry = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
     assert!(dry.iter().all(|report| matches!(report.outcome, PoolOutcome::WouldClone(_))), "{dry:#?}");

@@ -44,7 +44,9 @@ pub(super) fn save_recipe(run: &Run, observed: &Observed) -> Assessed {
         ImageSource::Definition(definition) | ImageSource::ExactVersion(definition, _)
             if same_definition(definition, &run.header.definition.name) =>
         {
-            Assessment::done_because("the pool already uses the image definition; there is no original recipe to save")
+            Assessment::done_because(
+                "the pool already uses the image definition, so its original recipe cannot be saved",
+            )
         }
         _ => Assessment::act(Action::SaveRecipe),
     })
@@ -95,7 +97,7 @@ pub(super) fn clear_failed(run: &Run, observed: &Observed) -> Assessed {
     }
 }
 
-/// The rejection of a deleted version does not apply to the one that gets its number.
+/// The rejection of a deleted version does not apply to a new version with the same number.
 fn unreject(run: &Run, observed: &Observed) -> Assessed {
     let Some(definition) = observed.definition()? else { return Ok(Assessment::done()) };
     let tags = rollback::unreject(&definition.tags, &run.header.version);

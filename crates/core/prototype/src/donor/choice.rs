@@ -47,7 +47,7 @@ pub struct NodeRow {
     pub reasons: Vec<IneligibleReason>,
 }
 
-/// What a donor's patch must be newer than.
+/// The version whose patch level a donor must exceed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PatchBaseline {
@@ -57,7 +57,7 @@ pub struct PatchBaseline {
     pub age: Option<Span>,
 }
 
-/// Why there is no donor.
+/// Why no donor was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 pub enum NoDonor {

@@ -49,7 +49,7 @@ impl DonorRules {
     }
 }
 
-/// What a pool's nodes are checked against.
+/// The facts of a pool that its nodes are checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct DonorInput<'a> {
     pub pool: &'a Pool,

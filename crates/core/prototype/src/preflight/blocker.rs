@@ -351,7 +351,7 @@ impl BlockerKind {
         self.text().reason
     }
 
-    /// What to do about it.
+    /// How to remove it.
     pub fn remedy(self) -> &'static str {
         self.text().remedy
     }

@@ -248,7 +248,7 @@ fn inspection_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
             format!("{free} % of the donor's disk is free; at least {MIN_FREE_PERCENT} % needed"),
         ),
         when(!mounts.is_empty(), Kind::Fstab, format!("mounted by UUID without `nofail`: {}", mounts.join(", "))),
-        in_files(&inspection.static_addresses, Kind::StaticAddress, "an address of its own"),
+        in_files(&inspection.static_addresses, Kind::StaticAddress, "a static address"),
         in_files(&inspection.literal_host_names, Kind::HostName, "its own name"),
         clone_credential(&inspection.join_credential)
             .err()

@@ -15,7 +15,7 @@ use crate::latest::same_definition;
 /// The longest name of an image definition.
 pub(super) const MAX_NAME: usize = 80;
 
-/// What an image definition must match.
+/// The properties that an image definition must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionRequirements {
     pub generation: Generation,

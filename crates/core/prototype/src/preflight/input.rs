@@ -1,4 +1,4 @@
-//! What the preflight check looks at.
+//! The input of the preflight check.
 
 use kiln_types::{DefinitionName, ImageDefinition, ImageVersion, Inspection, Instance, Node, OsDisk, Pool};
 

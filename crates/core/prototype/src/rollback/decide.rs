@@ -1,4 +1,4 @@
-//! What a rollback writes, in order.
+//! Plans a rollback: its writes, in order.
 //!
 //! The tags on the image definition come first: they are the journal of a rollback. An interrupted rollback is found by them and
 //! completed, and repeating a rollback does not go back twice. Then comes the switch: the write after which new nodes get another version.
@@ -18,10 +18,10 @@ use crate::Error;
 use crate::latest::{NewNodes, new_nodes, version_of};
 use crate::provenance::Provenance;
 
-/// What to roll back to.
+/// The target of a rollback.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum RollbackTarget {
-    /// The usable version before the one that new nodes get now.
+    /// The last usable version before the current one.
     #[default]
     Previous,
     /// This version; all newer ones are rejected.
@@ -30,7 +30,7 @@ pub enum RollbackTarget {
     Original,
 }
 
-/// What the user requested.
+/// A rollback, as the user requested it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollbackRequest {
     pub to: RollbackTarget,
@@ -235,7 +235,7 @@ fn find<'a>(requested: &VersionNumber, versions: &'a [ImageVersion], region: &st
     }
 }
 
-/// What each rejected version introduced, compared with the version that new nodes get instead.
+/// The changes that each rejected version introduced, compared with the version that new nodes get instead.
 fn described(
     rejected: &BTreeSet<VersionNumber>,
     target: Target<'_>,

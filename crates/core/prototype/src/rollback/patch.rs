@@ -10,7 +10,7 @@ use super::rejected::RejectedVersion;
 use crate::diff::{VersionFacts, diff};
 use crate::provenance::Provenance;
 
-/// What identifies a patch level without its whole package list.
+/// Identifies a patch level without its whole package list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fingerprint {
@@ -56,7 +56,7 @@ pub struct PatchLevel {
 }
 
 impl PatchLevel {
-    /// What a node reports about itself. This does not include its packages.
+    /// The patch level that a node reports. It does not include packages.
     pub fn from_node(node: &Node) -> Self {
         let reported = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let system = &node.system;
@@ -65,7 +65,7 @@ impl PatchLevel {
         Self { fingerprint: Fingerprint { packages: None, kernel, kubelet, runtime }, packages: None }
     }
 
-    /// What an inspection found.
+    /// The patch level that an inspection found.
     pub fn from_inspection(inspection: &Inspection) -> Self {
         let fingerprint = Fingerprint {
             packages: Some(inspection.package_hash()),

@@ -17,14 +17,14 @@ pub struct Pause {
     pub since: Option<Timestamp>,
     /// The first day on which automatic runs start again; without it, a person unpauses the pool.
     pub after: Option<Date>,
-    /// What the pool was rolled back to: a version, or `original`.
+    /// The target of the rollback: a version, or `original`.
     pub to: Option<String>,
     pub who: Option<String>,
     pub reason: String,
 }
 
 impl Pause {
-    /// Reads the tag of an image definition. Text that cannot be parsed is a pause too, since somebody wrote it for a reason.
+    /// Reads the tag of an image definition. Text that cannot be parsed is a pause too, since it was written for a reason.
     pub fn read(tags: &Tags) -> Option<Self> {
         let text = tag_value(tags, PAUSED_TAG)?;
         let mut pause = Self { since: None, after: None, to: None, who: None, reason: String::new() };

@@ -37,7 +37,7 @@ pub struct AffectedInstance {
     pub version: VersionNumber,
 }
 
-/// A rollback.
+/// The writes of a rollback and its effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RollbackPlan {
@@ -45,7 +45,7 @@ pub struct RollbackPlan {
     pub writes: Vec<RollbackWrite>,
     /// Lowest first.
     pub rejected: Vec<VersionNumber>,
-    /// What new nodes get afterwards: a version, or `original`.
+    /// The image of new nodes afterwards: a version, or `original`.
     pub new_nodes_get: String,
     pub pause: Pause,
     pub affected: Vec<AffectedInstance>,

@@ -17,7 +17,7 @@ pub const MAX_REJECTED: usize = 20;
 #[serde(rename_all = "camelCase")]
 pub struct RejectedVersion {
     pub number: VersionNumber,
-    /// What differs from the version before it.
+    /// The differences from the previous version.
     pub introduced: Fingerprint,
 }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn rejected_versions_round_trip_beside_other_tags() {
+    fn rejected_versions_round_trip_and_other_tags_stay() {
         let mut tags = tags([("team", "ml"), (REJECTED_TAG, "2026.11.01")]);
         tags.extend(reject(&tags, &[rejected("2026.11.15")]));
         let read = read_rejected(&tags);

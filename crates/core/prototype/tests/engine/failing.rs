@@ -148,7 +148,7 @@ fn repeating_every_action_does_not_change_the_result() {
         scenario.run(&mut undisturbed);
         let mut world = scenario.world();
         let mut driver = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
-        driver.stutters = true;
+        driver.repeats = true;
         let end = driver.drive(&mut world);
         assert!(matches!(finish(&mut world, end), End::Done(Outcome::Completed { .. })), "{}", scenario.name);
         assert_eq!(end_state(&world), end_state(&undisturbed), "{}", scenario.name);
@@ -288,7 +288,7 @@ fn deallocated_donor_without_capacity_is_retried_and_then_stuck() {
     assert!(stuck.advice.contains("az vmss start"), "{}", stuck.advice);
     let end = fix_and_resume(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
-    assert_nothing_held(&world, &scenario, "capacity came back");
+    assert_nothing_held(&world, &scenario, "capacity returned");
 }
 
 #[test]

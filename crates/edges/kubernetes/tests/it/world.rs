@@ -44,7 +44,7 @@ async fn world() -> World {
     let client = Client::new(server.service(), "default");
     let clock = WallClock::new(move || wall);
     let cluster = Cluster::new(client.clone(), ClusterOptions { spread: Spread::none(), clock });
-    let spaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+    let spaces: Api<v1::Namespace> = Api::all(client.clone());
     let space = serde_json::from_value(json!({"metadata": {"name": "kiln-system"}})).unwrap();
     spaces.create(&PostParams::default(), &space).await.unwrap();
     let mut play = Kubelets::new(client.clone()).with_disks(Arc::new(sim.clone()));

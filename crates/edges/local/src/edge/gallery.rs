@@ -70,7 +70,7 @@ impl<P: Power> Local<P> {
     pub(super) async fn make_version(&self, publication: &Publication) -> Result<(), Error> {
         let wanted = publication.clone();
         self.held(move |shelf, held| {
-            let key = version_key(&wanted.line, &wanted.number);
+            let key = version_key(&wanted.definition, &wanted.number);
             match held.find::<VersionRecord>(&key)? {
                 Some(found) if found.source == wanted.source && found.tags == wanted.tags => return Ok(()),
                 Some(found) => {
@@ -79,10 +79,10 @@ impl<P: Power> Local<P> {
                 }
                 None => {}
             }
-            held.get::<ImageDefinition>(&line_key(&wanted.line))?;
+            held.get::<ImageDefinition>(&line_key(&wanted.definition))?;
             let snapshot: SnapshotRecord = held.get(ids::snapshot(&wanted.source)?.as_str())?;
             held.put(&VersionRecord {
-                line: wanted.line,
+                line: wanted.definition,
                 number: wanted.number,
                 source: wanted.source,
                 kind: snapshot.kind,

@@ -74,7 +74,7 @@ impl Teller {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Sleeps in proportion to the simulated time that has passed. The whole program sleeps, so that simulated time stands still.
+    /// Sleeps in proportion to the simulated time that has passed. The whole program sleeps, so that simulated time does not advance meanwhile.
     fn catch_up(&self, state: &mut State, rate: f64) {
         let passed = state.shown.elapsed();
         state.shown = Instant::now();
@@ -172,7 +172,7 @@ impl EventSink for Teller {
     }
 }
 
-/// What a step has done, in a sentence.
+/// Describes what a step has done, in a sentence.
 fn describe(step: Step) -> String {
     let what = match step {
         Step::Gallery => "the gallery exists",

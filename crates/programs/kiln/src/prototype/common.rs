@@ -28,7 +28,7 @@ pub(crate) struct Common {
     /// Cloud provider's file, for --in-cluster
     #[arg(long, value_name = "FILE", default_value = AZURE_JSON, global = true, help_heading = "Azure")]
     pub(crate) azure_json: PathBuf,
-    /// Endpoints of an Azure Stack [default: azurestackcloud.json beside azure.json]
+    /// Endpoints of an Azure Stack [default: azurestackcloud.json in the directory of azure.json]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Azure")]
     pub(crate) azure_stack: Option<PathBuf>,
 
@@ -36,7 +36,7 @@ pub(crate) struct Common {
     #[arg(long, value_name = "DIR", global = true, help_heading = "Local", conflicts_with_all = ["resource_group", "subscription", "in_cluster"])]
     pub(crate) local: Option<PathBuf>,
 
-    /// Kubeconfig of the cluster [default: the one that kubectl uses]
+    /// Kubeconfig of the cluster [default: kubectl's]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Kubernetes")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context in the kubeconfig
@@ -68,7 +68,7 @@ pub(crate) struct Common {
     /// Start time, to simulate nights with the embedded Azure
     #[arg(long, value_name = "TIME", global = true, hide = true)]
     pub(crate) now: Option<Timestamp>,
-    /// Factor by which kiln's clock runs faster, to simulate timeouts
+    /// Speed-up factor of kiln's clock, to simulate timeouts
     #[arg(long, value_name = "FACTOR", default_value_t = 1, global = true, hide = true)]
     pub(crate) clock_rate: u32,
 }

@@ -167,7 +167,7 @@ pub(crate) async fn cluster_config(common: &Common, environment: &Environment) -
     config_of(common.kubeconfig.as_deref(), common.context.clone()).await
 }
 
-/// The configuration from a kubeconfig: this one, or the one that kubectl would use.
+/// The configuration from this kubeconfig, or from kubectl's.
 pub(crate) async fn config_of(kubeconfig: Option<&Path>, context: Option<String>) -> Result<kube::Config, Failure> {
     let chosen = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     match kubeconfig {

@@ -166,7 +166,7 @@ pub(crate) struct Rollback {
     pub(crate) dry_run: bool,
 }
 
-/// What to roll back to.
+/// The target of a rollback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Version(VersionNumber),

@@ -42,7 +42,7 @@ fn rejected_patch_is_not_published_again_for_ten_nights() {
     world.ends(0, &["rollback", "--after", "2026-11-06", "--now", "2026-11-05T01:00:00Z"]);
     for night in 5..15 {
         let now = format!("2026-11-{night:02}T02:00:00Z");
-        // Each night the annotation says that the node was patched the day before, but its disk does not change.
+        // Each night the annotation has the date of the day before, but the node's disk does not change.
         world.annotate(&donor, &[(PATCHED, &format!("2026-11-{:02}T03:00:00Z", night - 1))]);
         let report = world.ends(0, &auto(&["--output", "json", "--now", &now])).json();
         assert_eq!(report["pools"][0]["outcome"], "skipped", "{night}: {report}");

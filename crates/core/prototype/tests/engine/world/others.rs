@@ -1,4 +1,4 @@
-//! What the autoscaler, users and other programs do meanwhile.
+//! Concurrent changes by the autoscaler, users and other programs.
 
 use kiln_types::{Extension, ImageSource, PowerState, Protection, VersionNumber};
 

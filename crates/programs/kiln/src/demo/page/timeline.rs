@@ -1,5 +1,5 @@
 //! A run as rows over time. Bars are as long as the square roots of the times, otherwise the hours of image work would hide the minutes
-//! in which the donor is away; the caption says so.
+//! in which the donor is away; the caption states this.
 
 use super::super::outcome::StepRow;
 use super::super::report::duration;
