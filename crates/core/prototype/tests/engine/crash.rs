@@ -6,7 +6,7 @@ use kiln_types::ImageSource;
 
 use crate::driver::{Driver, End};
 use crate::fault::{Fault, Point};
-use crate::scenario::{Scenario, TODAY, assert_nothing_held, assert_rules, end_state, number};
+use crate::scenario::{Scenario, TODAY, assert_invariants, assert_nothing_held, end_state, number};
 use crate::world::World;
 
 fn completed() -> End {
@@ -19,7 +19,7 @@ fn undisturbed_run_completes_and_releases_all_holds() {
         let mut world = scenario.world();
         assert_eq!(scenario.run(&mut world), completed(), "{}", scenario.name);
         assert_nothing_held(&world, &scenario, scenario.name);
-        assert_rules(&world, scenario.name);
+        assert_invariants(&world, scenario.name);
         assert!(world.snapshot.is_none(), "{}: the snapshot still exists", scenario.name);
         let latest = world.latest().unwrap();
         assert_eq!(latest.read.number, number(TODAY), "{}", scenario.name);
@@ -51,13 +51,13 @@ fn run_that_died_at_any_point_is_resumed_to_the_same_result() {
                 world.faults.crash = Some((step, point));
                 assert_eq!(scenario.run(&mut world), completed(), "{context}");
                 assert_nothing_held(&world, &scenario, &context);
-                assert_rules(&world, &context);
+                assert_invariants(&world, &context);
                 assert_eq!(end_state(&world), end_state(&undisturbed), "{context}");
                 died += u32::from(world.faults.crash.is_none());
             }
         }
         // Steps that are not part of this kind of run cannot die.
-        assert!(died >= 60, "{}: died at {died} places only", scenario.name);
+        assert!(died >= 60, "{}: died at only {died} points", scenario.name);
     }
 }
 
@@ -75,18 +75,18 @@ fn assert_same_result_at_every_crash(scenario: &Scenario, break_it: impl Fn(&mut
         world.faults.crash = Some((step, point));
         assert_eq!(scenario.run(&mut world), expected, "{context}");
         assert_nothing_held(&world, scenario, &context);
-        assert_rules(&world, &context);
+        assert_invariants(&world, &context);
         assert_eq!(end_state(&world), end_state(&undisturbed), "{context}");
         died += u32::from(world.faults.crash.is_none());
     }
-    assert!(died >= least, "{}: died at {died} places only", scenario.name);
+    assert!(died >= least, "{}: died at only {died} points", scenario.name);
 }
 
 #[test]
 fn failing_run_releases_all_holds_at_every_crash() {
     for scenario in [Scenario::first(), Scenario { held_before: true, ..Scenario::second() }] {
-        for (place, least) in [("act drain ", 24), ("act snapshot ", 36)] {
-            let refuse = |world: &mut World| world.faults.plan(place.to_owned(), Fault::Permission, u32::MAX);
+        for (request, least) in [("act drain ", 24), ("act snapshot ", 36)] {
+            let refuse = |world: &mut World| world.faults.plan(request.to_owned(), Fault::Permission, u32::MAX);
             assert_same_result_at_every_crash(&scenario, refuse, least);
         }
     }

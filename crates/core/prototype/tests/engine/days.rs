@@ -7,7 +7,9 @@ use kiln_types::{ErrorClass, Provisioning, Snapshot, Tags, VersionState};
 
 use crate::driver::{Driver, End, replay};
 use crate::fault::{Fault, Point};
-use crate::scenario::{BEGIN, Scenario, TODAY, add_version, assert_nothing_held, assert_rules, finish, header, number};
+use crate::scenario::{
+    BEGIN, Scenario, TODAY, add_version, assert_invariants, assert_nothing_held, finish, header, number,
+};
 use crate::world::{DONOR, World};
 
 fn leave_snapshot(world: &mut World, day: &str, provisioning: Provisioning) {
@@ -29,18 +31,18 @@ fn expect_completed(scenario: &Scenario, world: &mut World) -> Route {
     let end = scenario.run(world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
     assert_nothing_held(world, scenario, "the end");
-    assert_rules(world, "the end");
+    assert_invariants(world, "the end");
     replay(world).pop().unwrap().route()
 }
 
 fn expect_failed(scenario: &Scenario, world: &mut World) -> (Step, ErrorClass, String) {
     let End::Done(Outcome::Failed { step, failure }) = scenario.run(world) else { panic!("did not fail") };
     assert_nothing_held(world, scenario, "the end");
-    assert_rules(world, "the end");
+    assert_invariants(world, "the end");
     (step, failure.class, failure.message)
 }
 
-fn never_stopped(world: &World) -> bool {
+fn donor_was_never_stopped(world: &World) -> bool {
     !world.acts.iter().any(|act| act.starts_with("power-off"))
 }
 
@@ -50,7 +52,7 @@ fn todays_snapshot_is_used_without_touching_the_donor() {
     let mut world = scenario.world();
     leave_snapshot(&mut world, TODAY, Provisioning::Succeeded);
     assert_eq!(expect_completed(&scenario, &mut world), Route::FromSnapshot);
-    assert!(never_stopped(&world));
+    assert!(donor_was_never_stopped(&world));
     assert_eq!(world.versions[&number(TODAY)].read.tags["BuiltFrom"], "another-donor", "its tags name the other donor");
 }
 
@@ -61,7 +63,7 @@ fn snapshot_of_another_day_or_a_failed_one_is_replaced() {
         let mut world = scenario.world();
         leave_snapshot(&mut world, day, provisioning);
         assert_eq!(expect_completed(&scenario, &mut world), Route::Full);
-        assert!(!never_stopped(&world));
+        assert!(!donor_was_never_stopped(&world));
     }
 }
 
@@ -74,7 +76,7 @@ fn snapshot_of_a_version_that_is_being_created_is_kept() {
     let (step, class, message) = expect_failed(&scenario, &mut world);
     assert_eq!((step, class), (Step::Survey, ErrorClass::Busy));
     assert!(message.contains("2026.11.14"), "{message}");
-    assert!(world.snapshot.is_some() && never_stopped(&world));
+    assert!(world.snapshot.is_some() && donor_was_never_stopped(&world));
 }
 
 #[test]
@@ -91,7 +93,7 @@ fn run_past_midnight_keeps_its_day() {
     let end = finish(&mut world, end);
     assert_eq!(end, End::Done(Outcome::Completed { version: number(TODAY) }));
     assert_eq!(world.versions.keys().cloned().collect::<Vec<_>>(), [number(TODAY)]);
-    assert_rules(&world, "midnight");
+    assert_invariants(&world, "midnight");
 }
 
 #[test]
@@ -103,7 +105,7 @@ fn todays_version_that_is_being_created_is_awaited_and_tested() {
     let ends = std::time::Duration::from_mins(50);
     world.begin(ends, crate::world::Effect::VersionMade(number(TODAY)), None);
     assert_eq!(expect_completed(&scenario, &mut world), Route::FromVersion);
-    assert!(never_stopped(&world) && world.versions[&number(TODAY)].tested && world.snapshot.is_none());
+    assert!(donor_was_never_stopped(&world) && world.versions[&number(TODAY)].tested && world.snapshot.is_none());
 }
 
 #[test]
@@ -112,7 +114,7 @@ fn todays_version_that_is_in_use_is_not_created_again() {
     let mut world = scenario.world();
     add_version(&mut world, TODAY, false, VersionState::Succeeded);
     assert_eq!(expect_completed(&scenario, &mut world), Route::FromVersion);
-    assert!(never_stopped(&world));
+    assert!(donor_was_never_stopped(&world));
     assert!(!world.acts.iter().any(|act| act.starts_with("create-canary ")), "it was tested before");
 }
 
@@ -128,7 +130,7 @@ fn todays_rejected_version_is_replaced_only_on_request() {
     reject(&mut world);
     let (step, class, message) = expect_failed(&scenario, &mut world);
     assert_eq!((step, class), (Step::Survey, ErrorClass::Refused));
-    assert!(message.contains("--replace-today") && never_stopped(&world), "{message}");
+    assert!(message.contains("--replace-today") && donor_was_never_stopped(&world), "{message}");
 
     scenario.options.replace_today = true;
     let mut world = scenario.world();
@@ -136,7 +138,7 @@ fn todays_rejected_version_is_replaced_only_on_request() {
     // The snapshot of the rejected version would give the same version again.
     leave_snapshot(&mut world, TODAY, Provisioning::Succeeded);
     assert_eq!(expect_completed(&scenario, &mut world), Route::Full);
-    assert!(world.versions[&number(TODAY)].joins && !never_stopped(&world));
+    assert!(world.versions[&number(TODAY)].joins && !donor_was_never_stopped(&world));
     assert_eq!(
         world.definition.unwrap().tags[REJECTED_TAG],
         "2026.11.01",
@@ -209,7 +211,7 @@ fn different_machine_with_the_donors_id_is_not_touched() {
     world.machines.get_mut(&DONOR).unwrap().vm_id = "vm-of-another-machine".to_owned();
     let End::Done(Outcome::Failed { step, .. }) = scenario.run(&mut world) else { panic!() };
     assert_eq!(step, Step::Protect);
-    assert!(never_stopped(&world));
+    assert!(donor_was_never_stopped(&world));
 }
 
 #[test]

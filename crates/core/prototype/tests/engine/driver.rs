@@ -26,10 +26,10 @@ pub(crate) enum End {
     Lost(&'static str),
 }
 
-/// The validity of a lease without renewal.
+/// How long a lease is valid without renewal.
 const LEASE: jiff::SignedDuration = jiff::SignedDuration::from_secs(15);
 
-/// More than any run needs.
+/// More turns than any run needs.
 const MAX_TURNS: u32 = 20_000;
 
 pub(crate) struct Driver {
@@ -37,14 +37,14 @@ pub(crate) struct Driver {
     pub(crate) run: Run,
     observed: Observed,
     revision: u64,
-    /// Does every action twice.
+    /// Sends every action twice.
     pub(crate) repeats: bool,
 }
 
 impl Driver {
     /// Opens a run.
     pub(crate) fn open(world: &mut World, who: &str, id: &str, header: &Header) -> Result<Self, End> {
-        take_lease(world, who)?;
+        acquire_lease(world, who)?;
         let run = Run::open(id.parse().unwrap(), header.clone());
         let revision = world.journal.revision;
         let mut driver = Self { who: who.to_owned(), run, observed: Observed::default(), revision, repeats: false };
@@ -54,7 +54,7 @@ impl Driver {
 
     /// Resumes the open run from its journal alone.
     pub(crate) fn resume(world: &mut World, who: &str) -> Result<Self, End> {
-        take_lease(world, who)?;
+        acquire_lease(world, who)?;
         let run = replay(world).pop().expect("a journal with a run");
         let revision = world.journal.revision;
         let mut driver = Self { who: who.to_owned(), run, observed: Observed::default(), revision, repeats: false };
@@ -80,7 +80,7 @@ impl Driver {
     /// Makes one decision.
     pub(crate) fn turn(&mut self, world: &mut World) -> Option<End> {
         world.pass();
-        world.check();
+        world.check_invariants();
         let turned = match next(&self.run, &self.observed, world.now) {
             Decision::Read(facts) => self.read(world, &facts),
             Decision::Act { step, action, memo } => self.act(world, step, &action, memo),
@@ -104,7 +104,7 @@ impl Driver {
     }
 
     fn act(&mut self, world: &mut World, step: Step, action: &Action, memo: Option<Memo>) -> Result<(), End> {
-        hold_lease(world, &self.who)?;
+        check_lease(world, &self.who)?;
         self.record(world, Event::Started { step, memo })?;
         die(world, step, Point::BeforeAct)?;
         let done = world.act(step, action, &self.run.header, self.run.id.as_str());
@@ -206,7 +206,7 @@ pub(crate) fn replay(world: &World) -> Vec<Run> {
     Run::replay(&entries).expect("a journal that can be replayed")
 }
 
-fn take_lease(world: &mut World, who: &str) -> Result<(), End> {
+fn acquire_lease(world: &mut World, who: &str) -> Result<(), End> {
     match &world.lease {
         Some((holder, until)) if holder != who && *until > world.now => Err(End::Lost("lease")),
         _ => {
@@ -216,7 +216,7 @@ fn take_lease(world: &mut World, who: &str) -> Result<(), End> {
     }
 }
 
-fn hold_lease(world: &mut World, who: &str) -> Result<(), End> {
+fn check_lease(world: &mut World, who: &str) -> Result<(), End> {
     match &world.lease {
         Some((holder, _)) if holder == who => Ok(()),
         _ => Err(End::Lost("lease")),

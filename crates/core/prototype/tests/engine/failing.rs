@@ -10,20 +10,21 @@ use kiln_types::{ErrorClass, VersionState};
 
 use crate::driver::{Driver, End};
 use crate::fault::Fault;
-use crate::scenario::{Scenario, TODAY, assert_nothing_held, assert_rules, end_state, finish, number};
+use crate::scenario::{Scenario, TODAY, assert_invariants, assert_nothing_held, end_state, finish, number};
 use crate::world::{Pace, World};
 
 const FOREVER: u32 = u32::MAX;
 
 /// The steps in which a run without faults acts.
-pub(crate) fn acting(scenario: &Scenario) -> Vec<Step> {
+pub(crate) fn acting_steps(scenario: &Scenario) -> Vec<Step> {
     let mut world = scenario.world();
     scenario.run(&mut world);
     let names: BTreeSet<&str> = world.acts.iter().map(|act| act.split_once(' ').unwrap().0).collect();
     Step::ALL.into_iter().filter(|step| names.contains(step.name())).collect()
 }
 
-fn with_held_before(mut scenario: Scenario) -> [Scenario; 2] {
+/// The scenario with a donor that is free, and with one that is cordoned, annotated and protected before the run.
+fn free_and_held_donor(mut scenario: Scenario) -> [Scenario; 2] {
     let plain = scenario.clone();
     scenario.held_before = true;
     [plain, scenario]
@@ -35,11 +36,11 @@ fn fix_and_resume(world: &mut World) -> End {
     Driver::resume(world, "person").unwrap().drive(world)
 }
 
-fn assert_failed_permanently(scenario: &Scenario, place: &str, fault: &Fault, step: Step, context: &str) {
+fn assert_failed_permanently(scenario: &Scenario, request: &str, fault: &Fault, step: Step, context: &str) {
     let mut world = scenario.world();
-    world.faults.plan(place.to_owned(), fault.clone(), FOREVER);
+    world.faults.plan(request.to_owned(), fault.clone(), FOREVER);
     let end = scenario.run(&mut world);
-    assert_rules(&world, context);
+    assert_invariants(&world, context);
     match end {
         End::Done(Outcome::Failed { step: at, failure }) => {
             assert_eq!(at, step, "{context}");
@@ -68,8 +69,8 @@ fn assert_failed_permanently(scenario: &Scenario, place: &str, fault: &Fault, st
 
 #[test]
 fn permanently_failing_step_releases_all_holds_or_is_stuck_with_advice() {
-    for scenario in Scenario::all().into_iter().flat_map(with_held_before) {
-        for step in acting(&scenario) {
+    for scenario in Scenario::all().into_iter().flat_map(free_and_held_donor) {
+        for step in acting_steps(&scenario) {
             let context = format!("{} ({}): {step}", scenario.name, scenario.held_before);
             assert_failed_permanently(&scenario, &format!("act {step} "), &Fault::Permission, step, &context);
         }
@@ -78,10 +79,10 @@ fn permanently_failing_step_releases_all_holds_or_is_stuck_with_advice() {
 
 #[test]
 fn permanently_failing_operation_releases_all_holds_or_is_stuck_with_advice() {
-    let machine = [Step::PowerOff, Step::Start, Step::Snapshot, Step::Publish, Step::DeleteCanary, Step::Include];
+    let steps = [Step::PowerOff, Step::Start, Step::Snapshot, Step::Publish, Step::DeleteCanary, Step::Include];
     for class in [ErrorClass::Unexpected, ErrorClass::Capacity, ErrorClass::Quota] {
         for scenario in [Scenario::first(), Scenario::second()] {
-            for step in machine {
+            for step in steps {
                 let context = format!("{}: {step} {class:?}", scenario.name);
                 let fault = Fault::OperationFails(class);
                 assert_failed_permanently(&scenario, &format!("act {step} "), &fault, step, &context);
@@ -103,14 +104,15 @@ fn temporary_faults_do_not_change_the_result() {
     for scenario in Scenario::all() {
         let mut undisturbed = scenario.world();
         scenario.run(&mut undisturbed);
-        for (step, fault) in acting(&scenario).into_iter().flat_map(|step| faults.iter().map(move |f| (step, f))) {
+        for (step, fault) in acting_steps(&scenario).into_iter().flat_map(|step| faults.iter().map(move |f| (step, f)))
+        {
             let context = format!("{}: {fault:?} in {step}", scenario.name);
             let mut world = scenario.world();
             world.faults.plan(format!("act {step} "), fault.clone(), 1);
             let end = scenario.run(&mut world);
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
             assert_eq!(end_state(&world), end_state(&undisturbed), "{context}");
-            assert_rules(&world, &context);
+            assert_invariants(&world, &context);
         }
     }
 }
@@ -136,7 +138,7 @@ fn failed_reads_are_retried_and_then_all_holds_are_released() {
             }
             assert!(matches!(end, End::Done(_)), "{context}: {end:?}");
             assert_nothing_held(&world, &scenario, &context);
-            assert_rules(&world, &context);
+            assert_invariants(&world, &context);
         }
     }
 }
@@ -152,27 +154,27 @@ fn repeating_every_action_does_not_change_the_result() {
         let end = driver.drive(&mut world);
         assert!(matches!(finish(&mut world, end), End::Done(Outcome::Completed { .. })), "{}", scenario.name);
         assert_eq!(end_state(&world), end_state(&undisturbed), "{}", scenario.name);
-        assert_rules(&world, scenario.name);
+        assert_invariants(&world, scenario.name);
     }
 }
 
 #[test]
 fn deletion_without_effect_is_repeated_a_few_times() {
-    let places = ["act prune ", "act delete-canary ", "act delete-snapshot ", "act strip-scripts "];
-    for place in places {
-        let scenario = if place.contains("strip") { Scenario::first() } else { Scenario::second() };
+    let requests = ["act prune ", "act delete-canary ", "act delete-snapshot ", "act strip-scripts "];
+    for request in requests {
+        let scenario = if request.contains("strip") { Scenario::first() } else { Scenario::second() };
         let mut world = scenario.world();
-        world.faults.plan(place.to_owned(), Fault::NoEffect, 3);
+        world.faults.plan(request.to_owned(), Fault::NoEffect, 3);
         let end = scenario.run(&mut world);
-        assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{place}: {end:?}");
-        assert_rules(&world, place);
+        assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{request}: {end:?}");
+        assert_invariants(&world, request);
 
         let mut world = scenario.world();
-        world.faults.plan(place.to_owned(), Fault::NoEffect, FOREVER);
+        world.faults.plan(request.to_owned(), Fault::NoEffect, FOREVER);
         match scenario.run(&mut world) {
             End::Stuck(stuck) => assert_eq!(stuck.step, Step::DeleteCanary),
             End::Done(Outcome::Failed { failure, .. }) => assert!(failure.message.contains("5 times"), "{failure}"),
-            other => panic!("{place}: {other:?}"),
+            other => panic!("{request}: {other:?}"),
         }
     }
 }
@@ -194,27 +196,27 @@ fn version_whose_canary_does_not_join_is_rejected() {
         );
         assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
         assert_nothing_held(&world, &scenario, scenario.name);
-        assert_rules(&world, scenario.name);
+        assert_invariants(&world, scenario.name);
     }
 }
 
 #[test]
 fn canary_that_cannot_be_read_or_created_does_not_reject_the_version() {
     let scenario = Scenario::second();
-    for (place, fault) in [
+    for (request, fault) in [
         ("read Canary", Fault::Permission),
         ("act create-canary ", Fault::OperationFails(ErrorClass::Capacity)),
         ("act create-canary ", Fault::Capacity),
     ] {
         let mut world = scenario.world();
-        world.faults.plan(place.to_owned(), fault, FOREVER);
+        world.faults.plan(request.to_owned(), fault, FOREVER);
         let mut end = scenario.run(&mut world);
         if matches!(end, End::Stuck(_)) {
             end = fix_and_resume(&mut world);
         }
-        assert!(matches!(end, End::Done(Outcome::Failed { .. })), "{place}: {end:?}");
-        assert!(!world.definition.as_ref().unwrap().tags.contains_key(REJECTED_TAG), "{place}");
-        assert_nothing_held(&world, &scenario, place);
+        assert!(matches!(end, End::Done(Outcome::Failed { .. })), "{request}: {end:?}");
+        assert!(!world.definition.as_ref().unwrap().tags.contains_key(REJECTED_TAG), "{request}");
+        assert_nothing_held(&world, &scenario, request);
     }
 }
 
@@ -239,12 +241,12 @@ fn region_without_zones_gets_local_storage() {
     let version = &world.versions[&number(TODAY)];
     assert_eq!(version.read.storage, Some(kiln_types::Storage::Local));
     assert_eq!(version.read.state, VersionState::Succeeded);
-    assert_rules(&world, "no zones");
+    assert_invariants(&world, "no zones");
 }
 
 #[test]
 fn donor_that_does_not_become_ready_needs_a_person_and_the_run_can_be_resumed() {
-    for scenario in with_held_before(Scenario::first()) {
+    for scenario in free_and_held_donor(Scenario::first()) {
         let mut world = scenario.world();
         world.machines.get_mut(&crate::world::DONOR).unwrap().broken = true;
         let End::Stuck(stuck) = scenario.run(&mut world) else { panic!("not stuck") };
@@ -268,7 +270,7 @@ fn node_whose_stop_was_not_noticed_does_not_count_as_restarted() {
         world.pace = Pace::QUICK;
         let end = scenario.run(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{}: {end:?}", scenario.name);
-        assert_rules(&world, scenario.name);
+        assert_invariants(&world, scenario.name);
     }
 }
 
@@ -295,7 +297,7 @@ fn deallocated_donor_without_capacity_is_retried_and_then_stuck() {
 fn refused_run_changes_nothing() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
-    world.blockers = vec!["the upgrade options is not Manual".to_owned()];
+    world.blockers = vec!["the upgrade policy is not Manual".to_owned()];
     let before = end_state(&world);
     assert_eq!(scenario.run(&mut world), End::Refused(world.blockers.clone()));
     assert!(world.acts.is_empty());

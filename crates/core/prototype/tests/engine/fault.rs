@@ -1,4 +1,4 @@
-//! Faults: planned ones at one place, or random ones from a seed.
+//! Faults: planned ones for certain requests, or random ones from a seed.
 
 use kiln_prototype::step::Step;
 use kiln_types::ErrorClass;
@@ -6,9 +6,9 @@ use kiln_types::ErrorClass;
 /// How a request fails.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Fault {
-    /// Without effect.
+    /// The request has no effect.
     Throttled,
-    /// Without effect.
+    /// The request has no effect.
     ServerError,
     /// The request had its effect, but the response is lost.
     LostResponse,
@@ -17,7 +17,7 @@ pub(crate) enum Fault {
     OperationFails(ErrorClass),
     /// The operation continues, but its handle is unknown to the cloud.
     OperationForgotten,
-    /// It reports success without effect.
+    /// The operation succeeds without effect.
     NoEffect,
 }
 
@@ -42,10 +42,10 @@ pub(crate) struct Faults {
     pub(crate) random: Option<Random>,
 }
 
-/// A planned fault: requests whose description starts with `place` fail, `left` more times.
+/// A planned fault: requests whose description starts with `request` fail, `left` more times.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    place: String,
+    request: String,
     fault: Fault,
     left: u32,
     fired: bool,
@@ -69,14 +69,14 @@ pub(crate) struct Random {
 }
 
 impl Faults {
-    /// Plans a fault for requests whose description starts with `place`.
-    pub(crate) fn plan(&mut self, place: impl Into<String>, fault: Fault, left: u32) {
-        self.rules.push(Rule { place: place.into(), fault, left, fired: false });
+    /// Plans a fault for requests whose description starts with `request`.
+    pub(crate) fn plan(&mut self, request: impl Into<String>, fault: Fault, left: u32) {
+        self.rules.push(Rule { request: request.into(), fault, left, fired: false });
     }
 
     /// The fault of a request, if any.
     pub(crate) fn draw(&mut self, what: &str) -> Option<Fault> {
-        if let Some(rule) = self.rules.iter_mut().find(|rule| what.starts_with(&rule.place) && rule.left > 0) {
+        if let Some(rule) = self.rules.iter_mut().find(|rule| what.starts_with(&rule.request) && rule.left > 0) {
             rule.left -= 1;
             rule.fired = true;
             return Some(rule.fault.clone());

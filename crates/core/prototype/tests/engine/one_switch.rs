@@ -1,4 +1,4 @@
-//! At every instant a new node gets a tested version and a recipe with which it joins.
+//! A scale-out at any instant of a run creates nodes from a tested version with a recipe that joins.
 
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
@@ -6,14 +6,14 @@ use kiln_types::ErrorClass;
 
 use crate::driver::{Driver, End, replay};
 use crate::fault::Fault;
-use crate::scenario::{Scenario, TODAY, assert_nothing_held, assert_rules, number};
-use crate::world::{Birth, World};
+use crate::scenario::{Scenario, TODAY, assert_invariants, assert_nothing_held, number};
+use crate::world::{CreatedInstance, World};
 
-/// Runs with an external event before each turn, and returns the number of turns.
-fn run_with(scenario: &Scenario, world: &mut World, mut happens: impl FnMut(u32, &mut World)) -> (End, u32) {
+/// Runs with an external change before each turn, and returns the number of turns.
+fn run_with(scenario: &Scenario, world: &mut World, mut change: impl FnMut(u32, &mut World)) -> (End, u32) {
     let mut driver = Driver::open(world, "first", "r1", &scenario.header()).unwrap();
     for turn in 0.. {
-        happens(turn, world);
+        change(turn, world);
         if let Some(end) = driver.turn(world) {
             world.lease = None;
             return (end, turn);
@@ -22,16 +22,16 @@ fn run_with(scenario: &Scenario, world: &mut World, mut happens: impl FnMut(u32,
     unreachable!("the loop has no end")
 }
 
-fn assert_good(birth: &Birth, context: &str) {
-    assert!(birth.tested, "{context}: untested: {birth:?}");
-    assert!(birth.joined, "{context}: did not join: {birth:?}");
+fn assert_good(instance: &CreatedInstance, context: &str) {
+    assert!(instance.tested, "{context}: untested: {instance:?}");
+    assert!(instance.joined, "{context}: did not join: {instance:?}");
 }
 
 #[test]
 fn pool_that_grows_at_any_instant_gets_nodes_that_join() {
     for scenario in Scenario::all() {
         let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
-        let mut of_today = 0;
+        let mut from_today = 0;
         for at in 0..turns {
             let context = format!("{}: turn {at}", scenario.name);
             let mut world = scenario.world();
@@ -42,12 +42,16 @@ fn pool_that_grows_at_any_instant_gets_nodes_that_join() {
             };
             let (end, _) = run_with(&scenario, &mut world, grows);
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
-            assert_good(&world.births[0], &context);
-            of_today += u32::from(world.births[0].version == Some(number(TODAY)));
+            assert_good(&world.created[0], &context);
+            from_today += u32::from(world.created[0].version == Some(number(TODAY)));
             assert_nothing_held(&world, &scenario, &context);
-            assert_rules(&world, &context);
+            assert_invariants(&world, &context);
         }
-        assert!(of_today > 0 && of_today < turns, "{}: both sides of the switch were tested", scenario.name);
+        assert!(
+            from_today > 0 && from_today < turns,
+            "{}: nodes were created only before or only after the switch",
+            scenario.name
+        );
     }
 }
 
@@ -62,11 +66,11 @@ fn pool_that_grows_all_the_time_gets_nodes_that_join() {
         });
         // Writes to such a busy pool may fail their precondition too often, but its nodes are good.
         assert!(matches!(end, End::Done(_)), "{}: {end:?}", scenario.name);
-        for birth in &world.births {
-            assert_good(birth, scenario.name);
+        for instance in &world.created {
+            assert_good(instance, scenario.name);
         }
         assert_nothing_held(&world, &scenario, scenario.name);
-        assert_rules(&world, scenario.name);
+        assert_invariants(&world, scenario.name);
     }
 }
 
@@ -82,9 +86,9 @@ fn no_new_node_gets_a_rejected_version() {
         });
         assert!(matches!(end, End::Done(Outcome::Rejected { .. })), "{end:?}");
         world.scale_out(1);
-        for birth in &world.births {
-            assert_good(birth, scenario.name);
-            assert_ne!(birth.version, Some(number(TODAY)));
+        for instance in &world.created {
+            assert_good(instance, scenario.name);
+            assert_ne!(instance.version, Some(number(TODAY)));
         }
     }
 }
@@ -97,13 +101,13 @@ fn model_detects_an_untested_version_that_is_included() {
         if let Some(version) = world.versions.get_mut(&number(TODAY))
             && version.read.state == kiln_types::VersionState::Succeeded
             && !version.tested
-            && world.births.is_empty()
+            && world.created.is_empty()
         {
             version.read.excluded = false;
             world.scale_out(1);
         }
     });
-    assert!(!world.births[0].tested && !world.broken_rules.is_empty());
+    assert!(!world.created[0].tested && !world.violations.is_empty());
 }
 
 #[test]
@@ -121,7 +125,7 @@ fn external_changes_of_the_scale_set_are_kept() {
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
             assert!(world.pool.tags.contains_key("cost-centre"), "{context}");
             assert_nothing_held(&world, &scenario, &context);
-            assert_rules(&world, &context);
+            assert_invariants(&world, &context);
         }
     }
 }
@@ -147,9 +151,13 @@ fn donor_that_is_deleted_at_any_instant_leaves_no_holds() {
                 other => panic!("{context}: {other:?}"),
             }
             assert_nothing_held(&world, &scenario, &context);
-            assert_rules(&world, &context);
+            assert_invariants(&world, &context);
         }
-        assert!(completed > 0, "{}: the donor is not needed after the snapshot", scenario.name);
+        assert!(
+            completed > 0,
+            "{}: no run completed although the donor is not needed after the snapshot",
+            scenario.name
+        );
     }
 }
 
@@ -176,7 +184,7 @@ fn donor_that_is_started_while_it_is_away_is_not_copied() {
         }
         assert_nothing_held(&world, &scenario, &context);
     }
-    assert!(refused > 0, "some instant is between power off and snapshot");
+    assert!(refused > 0, "the donor was never started between power-off and snapshot");
 }
 
 #[test]

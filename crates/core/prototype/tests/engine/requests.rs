@@ -6,7 +6,7 @@ use crate::driver::End;
 use crate::scenario::Scenario;
 use crate::world::Pace;
 
-/// Acceptable for users and Azure's limits, per pool.
+/// The number of requests per pool that users and Azure's limits allow.
 const BUDGET: u32 = 45;
 
 #[test]
@@ -16,7 +16,7 @@ fn run_against_an_instant_azure_needs_few_requests() {
         world.pace = Pace::INSTANT;
         let end = scenario.run(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
-        assert!(world.requests < BUDGET, "{}: {} requests\n{:#?}", scenario.name, world.requests, world.asked);
+        assert!(world.requests < BUDGET, "{}: {} requests\n{:#?}", scenario.name, world.requests, world.request_log);
     }
 }
 

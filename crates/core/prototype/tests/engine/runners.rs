@@ -1,4 +1,4 @@
-//! Two processes at once: one wins, and the other changes nothing.
+//! Two processes at once: one continues, and the other one changes nothing.
 
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
@@ -6,7 +6,7 @@ use kiln_types::tags::CLAIM_TAG;
 use kiln_types::{CanaryName, ErrorClass};
 
 use crate::driver::{Driver, End};
-use crate::scenario::{Scenario, assert_nothing_held, assert_rules, end_state};
+use crate::scenario::{Scenario, assert_invariants, assert_nothing_held, end_state};
 use crate::world::{Journal, World};
 
 #[test]
@@ -22,7 +22,7 @@ fn lease_excludes_a_second_process() {
             assert_eq!(world.journal.entries.len(), entries);
         }
     }
-    assert_rules(&world, "lease");
+    assert_invariants(&world, "lease");
 }
 
 /// The first process sleeps until its lease has expired, the second resumes the run, and the first wakes up.
@@ -52,7 +52,7 @@ fn process_that_slept_past_its_lease_stops_at_the_journal() {
         let end = second.drive(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{asleep_after}: {end:?}");
         assert_eq!(end_state(&world), end_state(&undisturbed), "{asleep_after}");
-        assert_rules(&world, "slept");
+        assert_invariants(&world, "slept");
     }
 }
 
@@ -65,7 +65,7 @@ fn tag_excludes_a_run_of_another_cluster() {
         while !first.run.is_done(Step::Claim) {
             assert_eq!(first.turn(&mut world), None);
         }
-        let mut elsewhere = other_cluster(&mut world);
+        let mut first_cluster = switch_cluster(&mut world);
         let mut header = scenario.header();
         header.canary = CanaryName::from_run("r2").unwrap();
         header.options.force = force;
@@ -76,8 +76,8 @@ fn tag_excludes_a_run_of_another_cluster() {
         assert!(failure.message.contains("kiln-run=r1"), "{failure}");
         assert_eq!(end_state(&world), before);
 
-        std::mem::swap(&mut elsewhere.0, &mut world.journal);
-        world.lease = elsewhere.1;
+        std::mem::swap(&mut first_cluster.0, &mut world.journal);
+        world.lease = first_cluster.1;
         let end = first.drive(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
         assert_nothing_held(&world, &scenario, "the first one");
@@ -93,22 +93,22 @@ fn only_one_of_two_simultaneous_claims_succeeds() {
     while !first.run.is_done(Step::Preflight) {
         assert_eq!(first.turn(&mut world), None);
     }
-    let elsewhere = other_cluster(&mut world);
+    let first_cluster = switch_cluster(&mut world);
     let mut header = scenario.header();
     header.canary = CanaryName::from_run("r2").unwrap();
     let mut second = Driver::open(&mut world, "second", "r2", &header).unwrap();
     while !second.run.is_done(Step::Claim) {
         assert_eq!(second.turn(&mut world), None);
     }
-    let second_journal = std::mem::replace(&mut world.journal, elsewhere.0);
-    let lease = std::mem::replace(&mut world.lease, elsewhere.1);
+    let second_journal = std::mem::replace(&mut world.journal, first_cluster.0);
+    let lease = std::mem::replace(&mut world.lease, first_cluster.1);
     let End::Done(Outcome::Failed { step, .. }) = first.drive(&mut world) else { panic!() };
     assert_eq!((step, world.pool.tags[CLAIM_TAG].as_str()), (Step::Claim, "r2"));
     (world.journal, world.lease) = (second_journal, lease);
     let end = second.drive(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
     assert_nothing_held(&world, &scenario, "the second one");
-    assert_rules(&world, "both");
+    assert_invariants(&world, "both");
 }
 
 /// Another program overwrites the tag. The run that lost it does not change the model.
@@ -125,9 +125,10 @@ fn run_that_lost_its_tag_does_not_change_the_model() {
     let End::Done(Outcome::Failed { step, failure }) = driver.drive(&mut world) else { panic!() };
     assert_eq!((step, failure.class), (Step::Model, ErrorClass::Busy));
     assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
-    assert_eq!(world.pool.tags[CLAIM_TAG], "r9", "the other tag is kept");
+    assert_eq!(world.pool.tags[CLAIM_TAG], "r9", "the tag of the other run is kept");
 }
 
-fn other_cluster(world: &mut World) -> (Journal, Option<(String, jiff::Timestamp)>) {
+/// Replaces journal and lease with those of a cluster without runs, and returns the previous ones.
+fn switch_cluster(world: &mut World) -> (Journal, Option<(String, jiff::Timestamp)>) {
     (std::mem::take(&mut world.journal), world.lease.take())
 }

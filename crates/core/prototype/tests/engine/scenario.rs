@@ -44,7 +44,7 @@ impl Scenario {
 
     /// All kinds of runs with different steps.
     pub(crate) fn all() -> Vec<Self> {
-        let with = |name, base: Self, change: fn(&mut RunOptions)| {
+        let variant = |name, base: Self, change: fn(&mut RunOptions)| {
             let mut scenario = Self { name, ..base };
             change(&mut scenario.options);
             scenario
@@ -52,16 +52,16 @@ impl Scenario {
         vec![
             Self::first(),
             Self::second(),
-            with("a first run with a pin", Self::first(), |options| options.pin = true),
-            with("a second run with a pin", Self::second(), |options| options.pin = true),
-            with("a run that deallocates", Self::first(), |options| options.deallocate = true),
-            with("a run without a canary", Self::second(), |options| options.canary = false),
-            with("a run with new nodes", Self::second(), |options| options.new_nodes = 2),
+            variant("a first run with a pin", Self::first(), |options| options.pin = true),
+            variant("a second run with a pin", Self::second(), |options| options.pin = true),
+            variant("a run that deallocates", Self::first(), |options| options.deallocate = true),
+            variant("a run without a canary", Self::second(), |options| options.canary = false),
+            variant("a run with new nodes", Self::second(), |options| options.new_nodes = 2),
             Self { name: "a run with a donor that was held before", held_before: true, ..Self::first() },
         ]
     }
 
-    /// The most different kinds, for tests at every instant.
+    /// The two most different kinds, for tests that repeat the run once per turn.
     pub(crate) fn few() -> Vec<Self> {
         Self::all()
             .into_iter()
@@ -97,11 +97,11 @@ impl Scenario {
             zones: true,
             bad_disk: false,
             needs_canary: self.options.canary,
-            births: Vec::new(),
+            created: Vec::new(),
             additions: 0,
-            broken_rules: Vec::new(),
+            violations: Vec::new(),
             requests: 0,
-            asked: Vec::new(),
+            request_log: Vec::new(),
             acts: Vec::new(),
             journal: Journal::default(),
             lease: None,
@@ -208,8 +208,8 @@ pub(crate) fn assert_nothing_held(world: &World, scenario: &Scenario, context: &
     assert_eq!(world.lease, None, "{context}: the lease");
 }
 
-pub(crate) fn assert_rules(world: &World, context: &str) {
-    assert!(world.broken_rules.is_empty(), "{context}: {:#?}\nacts: {:#?}", world.broken_rules, world.acts);
+pub(crate) fn assert_invariants(world: &World, context: &str) {
+    assert!(world.violations.is_empty(), "{context}: {:#?}\nacts: {:#?}", world.violations, world.acts);
 }
 
 pub(crate) fn add_version(world: &mut World, written: &str, excluded: bool, state: VersionState) {

@@ -15,7 +15,7 @@ const SEEDS: u64 = 2_000;
 #[cfg(feature = "tier2")]
 const SEEDS: u64 = 20_000;
 
-/// After this many stuck runs all faults are removed.
+/// When a run is stuck this many times, all faults are removed so that it can end.
 const MAX_STUCK: u32 = 6;
 
 struct Played {
@@ -24,7 +24,7 @@ struct Played {
     end: End,
 }
 
-fn scenario_of(dice: &mut Dice) -> Scenario {
+fn random_scenario(dice: &mut Dice) -> Scenario {
     let mut scenario = if dice.one_in(2) { Scenario::first() } else { Scenario::second() };
     let options = &mut scenario.options;
     options.pin = dice.one_in(4);
@@ -39,7 +39,7 @@ fn scenario_of(dice: &mut Dice) -> Scenario {
 
 fn play(seed: u64) -> Played {
     let mut dice = Dice(seed);
-    let scenario = scenario_of(&mut dice);
+    let scenario = random_scenario(&mut dice);
     let mut world = scenario.world();
     world.zones = !dice.one_in(4);
     world.bad_disk = dice.one_in(8);
@@ -50,7 +50,7 @@ fn play(seed: u64) -> Played {
         one_in: 2 + dice.below(12),
         dice: Dice(seed ^ 0x5eed),
     });
-    let mut helped = 0;
+    let mut stuck_count = 0;
     let mut end = match Driver::open(&mut world, "first", "r1", &scenario.header()) {
         Ok(driver) => drive(driver, &mut world, &mut dice),
         Err(end) => end,
@@ -60,8 +60,8 @@ fn play(seed: u64) -> Played {
             End::Died => world.sleep(std::time::Duration::from_mins(1)),
             End::Stuck(stuck) => {
                 assert!(!stuck.holds.is_empty() && stuck.advice.contains("resume"), "seed {seed}: {stuck:?}");
-                helped += 1;
-                help(&mut world, helped >= MAX_STUCK);
+                stuck_count += 1;
+                follow_advice(&mut world, stuck_count >= MAX_STUCK);
             }
             _ => return Played { scenario, world, end },
         }
@@ -94,8 +94,8 @@ fn drive(mut driver: Driver, world: &mut World, dice: &mut Dice) -> End {
     panic!("no end");
 }
 
-/// A person follows the advice.
-fn help(world: &mut World, permanent: bool) {
+/// Repairs the donor, as a person who follows the advice would. Also removes all faults, if requested.
+fn follow_advice(world: &mut World, remove_faults: bool) {
     let now = world.now;
     if let Some(donor) = world.machines.get_mut(&DONOR)
         && donor.broken
@@ -103,7 +103,7 @@ fn help(world: &mut World, permanent: bool) {
         donor.broken = false;
         donor.up_since = (donor.power == kiln_types::PowerState::Running).then_some(now);
     }
-    if permanent {
+    if remove_faults {
         world.faults.random = None;
     }
 }
@@ -111,7 +111,7 @@ fn help(world: &mut World, permanent: bool) {
 fn check(seed: u64, played: &Played) {
     let Played { scenario, world, end } = played;
     let context = format!("seed {seed} ({}), ended {end:?}", scenario.name);
-    assert!(world.broken_rules.is_empty(), "{context}: {:#?}", world.broken_rules);
+    assert!(world.violations.is_empty(), "{context}: {:#?}", world.violations);
     assert_nothing_held(world, scenario, &context);
     let runs = replay(world);
     let [run] = runs.as_slice() else { panic!("{context}: {} runs", runs.len()) };
@@ -133,7 +133,7 @@ fn check(seed: u64, played: &Played) {
         }
         other => panic!("{context}: {other:?}"),
     }
-    let size: usize = world.journal.lines().map(|definition| definition.len() + 1).sum();
+    let size: usize = world.journal.lines().map(|line| line.len() + 1).sum();
     assert!(size < 480 * 1024, "{context}: a journal of {size} bytes");
 }
 
@@ -163,8 +163,8 @@ fn one_seed_is_reproducible() {
     let seed = std::env::var("KILN_SEED").ok().map_or(4_711, |text| text.parse().expect("KILN_SEED is a number"));
     let played = play(seed);
     assert_eq!(played.world.journal, play(seed).world.journal);
-    for definition in played.world.journal.lines() {
-        println!("{definition}");
+    for line in played.world.journal.lines() {
+        println!("{line}");
     }
     check(seed, &played);
 }

@@ -21,7 +21,7 @@ fn refused(class: ErrorClass, message: &str) -> Accepted {
 impl World {
     /// Performs an action, unless a fault prevents it.
     pub(crate) fn act(&mut self, step: Step, action: &Action, header: &Header, run: &str) -> Accepted {
-        let name = name_of(action);
+        let name = action_name(action);
         let cost = match action {
             Action::SaveRecipe | Action::HoldNode | Action::ReleaseNode | Action::Drain | Action::InstallFirstBoot => 0,
             // The regions of a version are read before they are written.
@@ -46,7 +46,7 @@ impl World {
             _ => None,
         };
         let accepted = self.perform(action, header, run, fails);
-        self.check();
+        self.check_invariants();
         match fault {
             Some(Fault::LostResponse) => refused(ErrorClass::Transient, "the connection was reset"),
             Some(Fault::OperationForgotten) => {
@@ -82,7 +82,7 @@ impl World {
                 self.matches(pool.revision.as_ref())?;
                 self.scale_out(*more);
                 self.additions += 1;
-                self.rule(self.additions <= 1, "nodes were added twice");
+                self.require(self.additions <= 1, "nodes were added twice");
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
             Action::CreateGallery(gallery) => {
@@ -104,7 +104,7 @@ impl World {
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
             Action::SaveRecipe => {
-                self.rule(self.bootstraps || self.saved, "a recipe was saved after it was changed");
+                self.require(self.bootstraps || self.saved, "a recipe was saved after it was changed");
                 self.saved = true;
                 Ok(None)
             }
@@ -128,7 +128,7 @@ impl World {
             Action::DeleteSnapshot => {
                 let source = self.snapshot.as_ref().map(|snapshot| snapshot.id.clone());
                 let making = self.versions.values().any(|version| version.read.state == VersionState::Creating);
-                self.rule(source.is_none() || !making, "a snapshot was deleted while a version was created from it");
+                self.require(source.is_none() || !making, "a snapshot was deleted while a version was created from it");
                 Ok(Some(self.begin(write, Effect::SnapshotGone, fails)))
             }
             Action::Publish(publication) => self.publish(publication, fails),
@@ -139,7 +139,7 @@ impl World {
                 };
                 let tested = version.tested;
                 version.read.state = VersionState::Updating;
-                self.rule(tested || !self.needs_canary, "a version was included before it was tested");
+                self.require(tested || !self.needs_canary, "a version was included before it was tested");
                 Ok(Some(self.begin(write, Effect::Included(number.clone()), fails)))
             }
             Action::CreateCanary(canary) => {
@@ -174,7 +174,7 @@ impl World {
     fn on_node(&mut self, action: &Action, header: &Header, run: &str) -> Accepted {
         if *action == Action::ReleaseNode {
             let is_up = self.donor().is_none_or(|donor| self.reports(donor));
-            self.rule(is_up, "the node was released before its kubelet was running");
+            self.require(is_up, "the node was released before its kubelet was running");
         }
         let Some(node) = self.nodes.get_mut(header.donor.node.as_str()) else {
             return refused(ErrorClass::NotFound, "no such node");
@@ -182,7 +182,7 @@ impl World {
         match action {
             Action::HoldNode => match &node.hold {
                 Some((owner, ..)) if owner == run => {}
-                Some(_) => return refused(ErrorClass::Busy, "it is held by another run"),
+                Some(_) => return refused(ErrorClass::Busy, "the node is held by another run"),
                 None => {
                     node.hold = Some((run.to_owned(), node.cordoned, node.autoscaler.clone()));
                     node.cordoned = true;
@@ -197,7 +197,7 @@ impl World {
             Action::Drain => {
                 node.pods = 0;
                 let cordoned = node.cordoned;
-                self.rule(cordoned, "a node was drained that was not cordoned");
+                self.require(cordoned, "a node was drained that was not cordoned");
             }
             _ => node.first_boot = true,
         }
@@ -218,7 +218,7 @@ impl World {
         if donor.up_since.take().is_some() {
             donor.down_since = Some(now);
         }
-        self.rule(empty, "the donor was stopped with pods on it");
+        self.require(empty, "the donor was stopped with pods on it");
         Ok(Some(self.begin(self.pace.power, Effect::Stopped(wanted), fails)))
     }
 
@@ -245,7 +245,7 @@ impl World {
         let off = |power| matches!(power, PowerState::Stopped | PowerState::Deallocated);
         let at_rest = self.donor().is_some_and(|donor| off(donor.power));
         let resets = header.donor.has_first_boot || self.donor_node().is_some_and(|node| node.first_boot);
-        self.rule(resets, "a disk was copied whose clones would use the donor's identity");
+        self.require(resets, "a disk was copied whose clones would use the donor's identity");
         self.snapshot_is_good = at_rest && resets;
         self.snapshot = Some(Snapshot {
             name: request.name.clone(),
@@ -265,13 +265,13 @@ impl World {
         }
         if let Some(version) = self.versions.get(&number) {
             let finished = version.read.state == VersionState::Succeeded;
-            self.rule(!finished, "a version was written over another one");
+            self.require(!finished, "a version was written over another one");
             return refused(ErrorClass::Precondition, "409 Conflict");
         }
         if !self.snapshot.as_ref().is_some_and(|snapshot| snapshot.provisioning == Provisioning::Succeeded) {
             return refused(ErrorClass::Invalid, "the source does not exist");
         }
-        self.rule(publication.excluded, "a version was created included");
+        self.require(publication.excluded, "a version was created included");
         if publication.storage == Storage::ZoneRedundant && !self.zones {
             let message = "storageAccountType is not supported in this region".to_owned();
             let code = "InvalidParameter".to_owned();
@@ -302,7 +302,7 @@ impl World {
         };
         let runs = |source: &ImageSource| matches!(source, ImageSource::ExactVersion(_, named) if named == number);
         let by_instance = self.machines.values().any(|machine| runs(&machine.runs));
-        self.rule(!by_model && !by_instance, format!("version {number} was deleted while it was in use"));
+        self.require(!by_model && !by_instance, format!("version {number} was deleted while it was in use"));
         if let Some(version) = self.versions.get_mut(number) {
             version.read.state = VersionState::Deleting;
         }
@@ -310,8 +310,8 @@ impl World {
     }
 }
 
-/// The name of an action.
-pub(crate) fn name_of(action: &Action) -> String {
+/// The name of the action's variant.
+pub(crate) fn action_name(action: &Action) -> String {
     let text = format!("{action:?}");
     text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }

@@ -14,7 +14,7 @@ use kiln_types::{
     Snapshot, VersionNumber,
 };
 
-pub(crate) use others::{Birth, machine, node, node_name};
+pub(crate) use others::{CreatedInstance, machine, node, node_name};
 
 use kiln_prototype::journal::Entry;
 
@@ -33,7 +33,7 @@ pub(crate) struct Machine {
     /// The start of its kubelet, if the machine is up, and its last stop.
     pub(crate) up_since: Option<Timestamp>,
     pub(crate) down_since: Option<Timestamp>,
-    /// It does not become Ready after a stop.
+    /// The node does not become Ready after a stop.
     pub(crate) broken: bool,
 }
 
@@ -48,13 +48,13 @@ pub(crate) struct Node {
     pub(crate) first_boot: bool,
 }
 
-/// A version, with what only the model knows.
+/// A version, with properties that only this model knows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Version {
     pub(crate) read: ImageVersion,
-    /// Its instances can join.
+    /// Instances of this version join the cluster.
     pub(crate) joins: bool,
-    /// A canary of it became Ready, or it was in use before.
+    /// A canary of this version became Ready, or the version was in use before the run.
     pub(crate) tested: bool,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Operation {
     pub(crate) forgotten: bool,
 }
 
-/// Durations.
+/// Durations of Azure's operations and of a node's join.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pace {
     pub(crate) power: Duration,
@@ -102,7 +102,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// As in kamino's log.
+    /// Durations from kamino's log.
     pub(crate) const USUAL: Self = Self {
         power: Duration::from_secs(152),
         write: Duration::from_secs(13),
@@ -137,7 +137,7 @@ pub(crate) struct World {
     pub(crate) definition_name: DefinitionName,
     pub(crate) versions: BTreeMap<VersionNumber, Version>,
     pub(crate) snapshot: Option<Snapshot>,
-    /// The snapshot was created while the machine was off, and has what a clone needs.
+    /// The snapshot was created while the donor was off, and contains the first-boot unit.
     pub(crate) snapshot_is_good: bool,
     pub(crate) canary: Option<CanaryPool>,
     pub(crate) operations: Vec<Operation>,
@@ -148,14 +148,14 @@ pub(crate) struct World {
     /// Clones of the donor's disk do not boot.
     pub(crate) bad_disk: bool,
     pub(crate) needs_canary: bool,
-    pub(crate) births: Vec<Birth>,
+    pub(crate) created: Vec<CreatedInstance>,
     pub(crate) additions: u32,
     /// Violated invariants.
-    pub(crate) broken_rules: Vec<String>,
+    pub(crate) violations: Vec<String>,
     /// Requests to Azure.
     pub(crate) requests: u32,
-    /// Reads and actions with their number of requests.
-    pub(crate) asked: Vec<String>,
+    /// Reads and actions, each with its number of requests.
+    pub(crate) request_log: Vec<String>,
     /// Names of actions, in order.
     pub(crate) acts: Vec<String>,
     pub(crate) journal: Journal,
@@ -196,7 +196,7 @@ impl World {
         self.reports(machine) || not_noticed_yet
     }
 
-    /// Whether its kubelet is really running.
+    /// Whether the kubelet is running, regardless of the node's condition.
     pub(crate) fn reports(&self, machine: &Machine) -> bool {
         machine.up_since.is_some_and(|at| self.passed(at, self.pace.join))
     }
@@ -224,9 +224,10 @@ impl World {
         self.versions.values().rev().find(usable)
     }
 
-    pub(crate) fn rule(&mut self, kept: bool, rule: impl Into<String>) {
+    /// Records a violated invariant unless `kept`.
+    pub(crate) fn require(&mut self, kept: bool, violation: impl Into<String>) {
         if !kept {
-            self.broken_rules.push(rule.into());
+            self.violations.push(violation.into());
         }
     }
 }

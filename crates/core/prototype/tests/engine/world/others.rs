@@ -4,10 +4,10 @@ use kiln_types::{Extension, ImageSource, PowerState, Protection, VersionNumber};
 
 use super::{DONOR, Machine, Node, World};
 
-/// A created instance.
+/// An instance that was created during a run.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Birth {
-    /// The last action before it.
+pub(crate) struct CreatedInstance {
+    /// The last action of the run before its creation.
     pub(crate) after: Option<String>,
     /// Absent for the original image.
     pub(crate) version: Option<VersionNumber>,
@@ -28,7 +28,7 @@ impl World {
             let old = matches!(self.pool.recipe.image, ImageSource::Marketplace(_));
             let known = version.as_ref().and_then(|number| self.versions.get(number));
             let (tested, joined) = match known {
-                // Without a canary the version is not tested before.
+                // A run without a canary includes untested versions.
                 Some(version) => (version.tested || !self.needs_canary, version.joins || !self.needs_canary),
                 None => {
                     (old, old && self.bootstraps && self.pool.recipe.extensions.iter().any(Extension::is_custom_script))
@@ -38,9 +38,9 @@ impl World {
                 Some(number) => ImageSource::ExactVersion(self.definition_name.clone(), number),
                 None => self.pool.recipe.image.clone(),
             };
-            self.births.push(Birth { after, version, tested, joined });
+            self.created.push(CreatedInstance { after, version, tested, joined });
             // Ids are never reused.
-            let id = 100 + u32::try_from(self.births.len()).unwrap();
+            let id = 100 + u32::try_from(self.created.len()).unwrap();
             self.machines.insert(id, machine(id, runs, self.now));
             self.pool.capacity += 1;
         }
@@ -87,16 +87,16 @@ impl World {
     }
 
     /// Checks the invariants.
-    pub(crate) fn check(&mut self) {
+    pub(crate) fn check_invariants(&mut self) {
         let Some(donor) = self.donor().cloned() else { return };
         let node = self.nodes[&donor.node].clone();
         if donor.power != PowerState::Running {
             let kept = node.cordoned && node.autoscaler.is_some() && donor.protection == Protection::FULL;
-            self.rule(kept, "the donor is away and not protected against the autoscaler, the scale set or new pods");
+            self.require(kept, "the donor is away and not protected against the autoscaler, the scale set or new pods");
         }
-        if let Some(birth) = self.births.iter().find(|birth| !birth.tested || !birth.joined) {
-            let text = format!("a new node got an untested version or did not join: {birth:?}");
-            self.rule(self.broken_rules.contains(&text), text.clone());
+        if let Some(instance) = self.created.iter().find(|instance| !instance.tested || !instance.joined) {
+            let text = format!("a new node got an untested version or did not join: {instance:?}");
+            self.require(self.violations.contains(&text), text.clone());
         }
     }
 }

@@ -65,7 +65,7 @@ impl World {
     pub(crate) fn count(&mut self, requests: u32, what: &str) {
         if requests > 0 {
             self.requests += requests;
-            self.asked.push(format!("{requests} {what}"));
+            self.request_log.push(format!("{requests} {what}"));
         }
     }
 

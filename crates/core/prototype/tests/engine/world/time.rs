@@ -1,4 +1,4 @@
-//! Time passes, and operations end.
+//! The clock, and the operations that end as time passes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use kiln_types::{
 use super::{DONOR, Effect, Operation, World};
 
 impl World {
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn sleep(&mut self, span: Duration) {
         self.now += jiff::SignedDuration::try_from(span).unwrap();
         self.pass();
@@ -32,7 +32,7 @@ impl World {
     /// Starts an operation.
     pub(crate) fn begin(&mut self, span: Duration, effect: Effect, fails: Option<Failure>) -> OperationHandle {
         let ends = self.now + jiff::SignedDuration::try_from(span).unwrap();
-        let in_response = span.is_zero() && fails.is_none() && is_a_write(&effect);
+        let in_response = span.is_zero() && fails.is_none() && is_write(&effect);
         self.operations.push(Operation { ends, effect: Some(effect), fails, forgotten: false });
         self.pass();
         let kind = if in_response { "ended" } else { "op" };
@@ -141,8 +141,8 @@ impl World {
     }
 }
 
-/// An instant Azure returns the finished resource of a write. Deletions and power actions are accepted, and polled once.
-fn is_a_write(effect: &Effect) -> bool {
+/// Whether the response of an instant Azure contains the finished resource. Deletions and power actions are only accepted, and polled once.
+fn is_write(effect: &Effect) -> bool {
     matches!(
         effect,
         Effect::SnapshotMade | Effect::VersionMade(_) | Effect::Included(_) | Effect::CanaryMade | Effect::Nothing
