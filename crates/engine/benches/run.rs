@@ -22,7 +22,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::Instant;
-use world::{Made, request};
+use world::{WorldBuilder, request};
 
 fn main() {
     let runtime =
@@ -39,15 +39,15 @@ fn main() {
 /// A run against an instant Azure.
 #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 async fn instant() {
-    let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
-    let before = world.wire.seen().len();
+    let world = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.start().await;
+    let before = world.wire.requests().len();
     let began = std::time::Instant::now();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.expect("a run");
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     println!(
         "one run against an instant Azure: {:.2} s, {} requests",
         began.elapsed().as_secs_f64(),
-        world.wire.seen().len() - before
+        world.wire.requests().len() - before
     );
 }
 
@@ -69,7 +69,7 @@ impl EventSink for Away {
 
 /// How long the donor is away, relative to the time that Azure and its boot need.
 async fn absence() {
-    let world = Made::new().start().await;
+    let world = WorldBuilder::new().start().await;
     let away = Arc::new(Away::default());
     Box::pin(update(&world.process(away.clone()), &request(1))).await.expect("a run");
     let (from, until) = *away.0.lock().expect("one thread");
@@ -84,13 +84,13 @@ async fn absence() {
 
 /// Simulated seconds that `auto-update` needs for a number of pools.
 async fn pools_at_once(pools: usize) -> f64 {
-    let mut made = Made::quick();
+    let mut builder = WorldBuilder::quick();
     for number in 1..pools {
-        let mut pool = made.spec.pools[0].clone();
+        let mut pool = builder.spec.pools[0].clone();
         pool.name = format!("k8s-other{number}-26100436-vmss");
-        made.spec.pools.push(pool);
+        builder.spec.pools.push(pool);
     }
-    let world = made.start().await;
+    let world = builder.start().await;
     let nodes: Api<Node> = Api::all(Client::new(world.server.service(), "default"));
     for node in nodes.list(&ListParams::default()).await.expect("nodes") {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"patched": "2026-11-14"}}}));

@@ -12,7 +12,7 @@ use kiln_prototype::step::Step;
 use kiln_sim_azure::{ContentsSpec, MachineView, Sim, Speed};
 use kiln_types::JoinCredential;
 
-use crate::world::{Made, POOL, World, node, request};
+use crate::world::{POOL, World, WorldBuilder, node, request};
 
 /// An autoscaler that adds a node after every step, and records whether the version was tested by then.
 struct Autoscaler {
@@ -47,8 +47,10 @@ fn names(sim: &Sim) -> BTreeSet<String> {
     sim.machines().into_iter().filter(of_pool).map(|machine| machine.computer_name).collect()
 }
 
-async fn scaled_out(world: &World, donor: u32, version: &str) {
-    let autoscaler = Arc::new(Autoscaler { sim: world.sim.clone(), created: Mutex::default(), tested: Mutex::new(false) });
+/// Runs while the pool grows after every step, and asserts that all new nodes join.
+async fn assert_new_nodes_join(world: &World, donor: u32, version: &str) {
+    let autoscaler =
+        Arc::new(Autoscaler { sim: world.sim.clone(), created: Mutex::default(), tested: Mutex::new(false) });
     let report = Box::pin(update(&world.process(autoscaler.clone()), &request(donor))).await.unwrap();
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     world.until_ready().await;
@@ -70,10 +72,10 @@ async fn scaled_out(world: &World, donor: u32, version: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_created_at_any_step_have_an_old_or_a_tested_image_and_join() {
-    let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
-    scaled_out(&world, 1, "/2026.11.15").await;
+    let world = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.start().await;
+    assert_new_nodes_join(&world, 1, "/2026.11.15").await;
     world.days_later(1).await;
-    scaled_out(&world, 2, "/2026.11.16").await;
+    assert_new_nodes_join(&world, 2, "/2026.11.16").await;
 }
 
 fn machine(world: &World, number: u32) -> MachineView {
@@ -87,10 +89,10 @@ async fn clones_and_clones_of_clones_have_different_identities_and_join_a_month_
         "kind": "bootstrapToken", "tokenId": "abcdef", "renewedBy": "the cluster's token controller"
     }))
     .unwrap();
-    let made = Made { speed: Speed::Instant, ..Made::new() }.pool(|pool| {
+    let builder = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.pool(|pool| {
         pool.contents = ContentsSpec { join_credential: Some(token), ..ContentsSpec::default() };
     });
-    let world = made.start().await;
+    let world = builder.start().await;
     let identity = machine(&world, 1).contents.identity.clone();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);

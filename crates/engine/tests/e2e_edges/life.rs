@@ -13,7 +13,7 @@ use kiln_sim_azure::Speed;
 use kiln_types::{ImageSource, VersionState};
 use std::sync::Mutex;
 
-use crate::world::{Made, World, node, pool_name, request, version_of};
+use crate::world::{World, WorldBuilder, node, pool_name, request, version_of};
 
 /// Collects the events of a run.
 #[derive(Default)]
@@ -46,7 +46,7 @@ fn definition_of(world: &World) -> kiln_types::DefinitionName {
 
 #[tokio::test(start_paused = true)]
 async fn new_nodes_are_clones_of_the_donor_after_a_first_and_a_second_run() {
-    let world = Made::quick().start().await;
+    let world = WorldBuilder::quick().start().await;
     let before = world.state().await;
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
     assert_eq!(report.end, RunEnd::Closed(Outcome::Completed { version: "2026.11.15".parse().unwrap() }));
@@ -54,11 +54,16 @@ async fn new_nodes_are_clones_of_the_donor_after_a_first_and_a_second_run() {
     first.assert_nothing_held();
     assert_eq!(first.image, ImageSource::Definition(definition_of(&world)));
     assert_eq!(first.versions, [("2026.11.15".to_owned(), VersionState::Succeeded, false)]);
-    assert_eq!(before.extensions.len() - first.extensions.len(), 1, "only the script is removed: {:?}", first.extensions);
+    assert_eq!(
+        before.extensions.len() - first.extensions.len(),
+        1,
+        "only the script is removed: {:?}",
+        first.extensions
+    );
     assert!(!first.extensions.contains(&"vmssCSE".to_owned()));
     assert!(first.original, "the original recipe is saved");
 
-    // A new node is a clone that joins on its own.
+    // A new node is a clone, and joins.
     world.sim.scale(&pool_name().to_string(), 4).unwrap();
     world.until_ready().await;
     let clone = world.machines().into_iter().find(|machine| machine.computer_name == node(3).to_string()).unwrap();
@@ -91,15 +96,15 @@ async fn new_nodes_are_clones_of_the_donor_after_a_first_and_a_second_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn donor_is_away_hardly_longer_than_azure_needs() {
-    let world = Made::new().pool(|pool| pool.capacity = 2).start().await;
+async fn donor_is_away_at_most_5_percent_longer_than_azure_needs() {
+    let world = WorldBuilder::new().pool(|pool| pool.capacity = 2).start().await;
     let times = Arc::new(Events::default());
     let report = Box::pin(update(&world.process(times.clone()), &request(1))).await.unwrap();
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     let away = times.done(Step::AwaitReady).duration_since(times.begun(Step::PowerOff)).as_secs_f64();
     let profile = &world.sim.spec().profile;
-    let boots = world.machines().into_iter().find(|machine| machine.computer_name == node(1).to_string()).unwrap();
-    let boot = boots.boot.unwrap();
+    let donor = world.machines().into_iter().find(|machine| machine.computer_name == node(1).to_string()).unwrap();
+    let boot = donor.boot.unwrap();
     let boot = boot.stages.last().unwrap().1.duration_since(boot.started).as_secs_f64();
     let parts = profile.power_off + profile.snapshot + profile.start + boot;
     assert!(away < parts * 1.05, "away for {away} s; its parts are {parts} s");
@@ -107,12 +112,12 @@ async fn donor_is_away_hardly_longer_than_azure_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn run_against_an_instant_azure_does_not_need_more_requests_than_before() {
-    let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
-    let before = world.wire.seen().len();
+async fn run_against_an_instant_azure_needs_at_most_69_requests() {
+    let world = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.start().await;
+    let before = world.wire.requests().len();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
-    let sent = world.wire.seen().split_off(before);
+    let sent = world.wire.requests().split_off(before);
     let list: Vec<String> = sent.iter().map(|(method, path, status)| format!("{method} {path} {status}")).collect();
     // The design has a budget of 60. A third of these are polls, and ten are the two writes of the donor's protection.
     assert!(list.len() <= 69, "{} requests:\n{}", list.len(), list.join("\n"));
@@ -120,7 +125,7 @@ async fn run_against_an_instant_azure_does_not_need_more_requests_than_before() 
 
 #[tokio::test(start_paused = true)]
 async fn events_have_the_timestamps_of_their_journal_entries() {
-    let world = Made::quick().start().await;
+    let world = WorldBuilder::quick().start().await;
     let events = Arc::new(Events::default());
     let context = world.process(events.clone());
     Box::pin(update(&context, &request(1))).await.unwrap();

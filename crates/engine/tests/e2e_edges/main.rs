@@ -1,9 +1,9 @@
 //! The engine with the real edges, against the embedded Azure and Kubernetes, in virtual time.
 
+mod breakpoint;
 mod clones;
 mod crash;
 mod failing;
-mod hold;
 mod life;
 mod refusing;
 mod state;

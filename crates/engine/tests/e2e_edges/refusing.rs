@@ -10,11 +10,11 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::hold::HoldAt;
-use crate::world::{Made, World, node, pool_name, request};
+use crate::breakpoint::Breakpoint;
+use crate::world::{World, WorldBuilder, node, pool_name, request};
 
-fn instant() -> Made {
-    Made { speed: Speed::Instant, ..Made::new() }
+fn instant() -> WorldBuilder {
+    WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }
 }
 
 fn contents(change: impl FnOnce(&mut ContentsSpec)) -> impl FnOnce(&mut PoolSpec) {
@@ -26,7 +26,7 @@ fn contents(change: impl FnOnce(&mut ContentsSpec)) -> impl FnOnce(&mut PoolSpec
 }
 
 /// Everything in the cluster that a run could write, except heartbeats.
-async fn written(world: &World) -> Vec<String> {
+async fn cluster_state(world: &World) -> Vec<String> {
     let client = Client::new(world.server.service(), "kiln-system");
     let all = ListParams::default();
     let mut all_objects = Vec::new();
@@ -47,12 +47,12 @@ async fn written(world: &World) -> Vec<String> {
 }
 
 async fn assert_refused(world: &World, words: &str) {
-    let before = written(world).await;
+    let before = cluster_state(world).await;
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
     let RunEnd::Refused(reasons) = &report.end else { panic!("{words}: {}", report.end) };
     assert!(reasons.iter().any(|reason| reason.contains(words)), "{words}: {reasons:?}");
     assert_eq!(world.wire.writes(), Vec::<String>::new(), "{words}");
-    assert_eq!(written(world).await, before, "{words}");
+    assert_eq!(cluster_state(world).await, before, "{words}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,7 +62,7 @@ async fn run_with_a_blocker_is_refused_and_changes_nothing() {
     let place = |line: &str| vec![kiln_types::Place { path: "/etc/x".to_owned(), line: line.to_owned() }];
     let full = kiln_types::DiskUse { size_bytes: 100 << 30, used_bytes: 95 << 30 };
     let unknown = kiln_types::JoinCredential::Unknown { why: "not known here".to_owned() };
-    let cases: Vec<(Made, &str)> = vec![
+    let cases: Vec<(WorldBuilder, &str)> = vec![
         (instant().pool(|pool| pool.upgrade_policy = "Automatic".to_owned()), "upgrade policy"),
         (instant().pool(properties(json!({"automaticRepairsPolicy": {"enabled": true}}))), "automatic repairs"),
         (
@@ -89,23 +89,23 @@ async fn run_with_a_blocker_is_refused_and_changes_nothing() {
         (instant().pool(contents(|contents| contents.join_credential = Some(unknown))), "not known here"),
         (instant().pool(|pool| pool.custom_data = None), "original recipe"),
     ];
-    for (made, words) in cases {
-        assert_refused(&made.start().await, words).await;
+    for (builder, words) in cases {
+        assert_refused(&builder.start().await, words).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn pool_of_one_missing_permission_and_own_node_are_refused() {
-    let mut made = instant();
-    made.spec.pools[0].capacity = 2;
-    let world = made.start().await;
+    let mut builder = instant();
+    builder.spec.pools[0].capacity = 2;
+    let world = builder.start().await;
     world.sim.delete_machine(node(0).as_str()).unwrap();
     world.sim.scale(pool_name().as_str(), 1).unwrap();
     assert_refused(&world, "has one node").await;
 
-    let mut made = instant();
-    made.spec.clients[0].not_actions = vec!["Microsoft.Compute/snapshots/write".to_owned()];
-    assert_refused(&made.start().await, "Microsoft.Compute/snapshots/write").await;
+    let mut builder = instant();
+    builder.spec.clients[0].not_actions = vec!["Microsoft.Compute/snapshots/write".to_owned()];
+    assert_refused(&builder.start().await, "Microsoft.Compute/snapshots/write").await;
 
     let world = instant().start().await;
     let own = Context { own_node: Some(node(1)), ..world.quiet() };
@@ -116,12 +116,12 @@ async fn pool_of_one_missing_permission_and_own_node_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn all_pools_run_at_once_and_pools_with_blockers_are_skipped() {
-    let mut made = Made::quick();
-    let mut second = made.spec.pools[0].clone();
+    let mut builder = WorldBuilder::quick();
+    let mut second = builder.spec.pools[0].clone();
     second.name = "k8s-other-26100436-vmss".to_owned();
     second.upgrade_policy = "Automatic".to_owned();
-    made.spec.pools.push(second);
-    let world = made.start().await;
+    builder.spec.pools.push(second);
+    let world = builder.start().await;
     let client = Client::new(world.server.service(), "default");
     let nodes: Api<Node> = Api::all(client);
     for name in nodes.list(&ListParams::default()).await.unwrap().into_iter().filter_map(|node| node.metadata.name) {
@@ -156,11 +156,11 @@ async fn resumed_run_has_exactly_the_consents_it_was_started_with() {
         let world = instant().pool(|pool| pool.capacity = 2).start().await;
         let mut request = request(1);
         request.options.allow_empty_pool = allow_empty_pool;
-        let died = HoldAt::new(1);
-        let process = world.process(died.clone());
+        let breakpoint = Breakpoint::nth(1);
+        let process = world.process(breakpoint.clone());
         tokio::select! {
             report = Box::pin(update(&process, &request)) => panic!("{:?}", report.map(|report| report.end)),
-            () = died.reached() => {}
+            () = breakpoint.reached() => {}
         }
         world.sim.delete_machine(node(0).as_str()).unwrap();
         world.sim.scale(pool_name().as_str(), 1).unwrap();

@@ -14,13 +14,13 @@ impl Wire {
         Arc::default()
     }
 
-    pub(crate) fn seen(&self) -> Vec<(String, String, u16)> {
+    pub(crate) fn requests(&self) -> Vec<(String, String, u16)> {
         self.0.lock().unwrap().clone()
     }
 
     /// All requests except reads.
     pub(crate) fn writes(&self) -> Vec<String> {
-        let writes = self.seen().into_iter().filter(|(method, ..)| method != "GET");
+        let writes = self.requests().into_iter().filter(|(method, ..)| method != "GET");
         writes.map(|(method, path, status)| format!("{method} {path} {status}")).collect()
     }
 }

@@ -29,16 +29,16 @@ pub(crate) const WALL: &str = "2026-11-15T12:00:00Z";
 const NAMESPACE: &str = "kiln-system";
 pub(crate) const POOL: &str = "k8s-agentpool1-26100436-vmss";
 
-/// The settings of a [`World`].
+/// Creates a [`World`].
 #[derive(Clone)]
-pub(crate) struct Made {
+pub(crate) struct WorldBuilder {
     pub(crate) spec: WorldSpec,
     pub(crate) speed: Speed,
     pub(crate) faults: String,
     pub(crate) seed: u64,
 }
 
-impl Made {
+impl WorldBuilder {
     /// Three nodes, at Azure's own speed.
     pub(crate) fn new() -> Self {
         let mut spec = WorldSpec::default();
@@ -46,7 +46,7 @@ impl Made {
         Self { spec, speed: Speed::Factor(1.0), faults: String::new(), seed: 1 }
     }
 
-    /// Azure is sixty times as fast.
+    /// Three nodes, with Azure sixty times as fast.
     pub(crate) fn quick() -> Self {
         Self { speed: Speed::Factor(60.0), ..Self::new() }
     }
@@ -115,7 +115,7 @@ impl Drop for World {
 }
 
 impl World {
-    /// Advances the clock by days and waits until all nodes are Ready. Sleeping would run the kubelets for every second of it.
+    /// Advances the clock by days and waits until all nodes are Ready. Sleeping would run the kubelets once for every second.
     pub(crate) async fn days_later(&self, days: i64) {
         self.shift.fetch_add(days, Ordering::Relaxed);
         self.sim.pass(SignedDuration::from_hours(24 * days)).unwrap();
@@ -141,7 +141,7 @@ impl World {
         });
         let sim = self.sim.clone();
         let http: Arc<dyn azure_core::http::HttpClient> =
-            Arc::new(InProcess::new(move |asked| sim.arm(asked).answer()));
+            Arc::new(InProcess::new(move |request| sim.arm(request).answer()));
         let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
         let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();
         let recorder: Arc<dyn Recorder> = self.wire.clone();
@@ -168,6 +168,7 @@ impl World {
         }
     }
 
+    /// The context of another process that records no events.
     pub(crate) fn quiet(&self) -> Context<Azure> {
         self.process(Arc::new(DiscardEvents))
     }

@@ -103,7 +103,8 @@ async fn objects_from_the_server_and_from_files_configure_the_same_node() {
     let from_server = resolved(&server_class, &server_pool, &objects.node_claim.unwrap());
     let from_files = resolved(&file("class", &class()), &file("pool", &pool()), &file("claim", &claim()));
     assert_eq!(from_server.text("zone"), "westus2-2");
-    let (server, files) = (from_server.variables().unwrap().environment(), from_files.variables().unwrap().environment());
+    let (server, files) =
+        (from_server.variables().unwrap().environment(), from_files.variables().unwrap().environment());
     for (name, value) in &files {
         assert_eq!(server.get(name), Some(value), "{name}");
     }

@@ -1,4 +1,4 @@
-//! Stops a run at a point: forever, as a process that died there, or until the test continues it.
+//! Stops a run at a point: forever, like a process that died there, or until the test lets it pass.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,29 +13,29 @@ use tokio::sync::Notify;
 type Filter = Box<dyn Fn(&RunEventKind) -> bool + Send + Sync>;
 
 /// Lets a run continue up to a point and stops it there.
-pub(crate) struct HoldAt {
+pub(crate) struct Breakpoint {
     wanted: Filter,
     pub(crate) left: AtomicUsize,
-    held: Notify,
-    go: Notify,
+    stopped: Notify,
+    passed: Notify,
     at: std::sync::Mutex<Option<RunEventKind>>,
 }
 
-impl HoldAt {
+impl Breakpoint {
     /// Stops at the n-th point. A run passes points before and after each action and after each record.
-    pub(crate) fn new(points: usize) -> Arc<Self> {
+    pub(crate) fn nth(points: usize) -> Arc<Self> {
         Self::when(points, |kind| {
             matches!(kind, RunEventKind::Starting { .. } | RunEventKind::Acted { .. } | RunEventKind::Recorded(_))
         })
     }
 
     /// Stops before the first action of a step.
-    pub(crate) fn at(step: impl Fn(Step) -> bool + Send + Sync + 'static) -> Arc<Self> {
+    pub(crate) fn before(step: impl Fn(Step) -> bool + Send + Sync + 'static) -> Arc<Self> {
         Self::when(1, move |kind| matches!(kind, RunEventKind::Starting { step: at, .. } if step(*at)))
     }
 
     /// Stops after it was recorded that the cloud accepted the action of a step.
-    pub(crate) fn accepted(step: Step) -> Arc<Self> {
+    pub(crate) fn after_accepted(step: Step) -> Arc<Self> {
         Self::when(
             1,
             move |kind| matches!(kind, RunEventKind::Recorded(Event::Accepted { step: at, .. }) if *at == step),
@@ -46,22 +46,24 @@ impl HoldAt {
         Arc::new(Self {
             wanted: Box::new(wanted),
             left: AtomicUsize::new(points),
-            held: Notify::new(),
-            go: Notify::new(),
+            stopped: Notify::new(),
+            passed: Notify::new(),
             at: std::sync::Mutex::new(None),
         })
     }
 
-    pub(crate) fn where_held(&self) -> String {
+    /// Where the run stopped.
+    pub(crate) fn describe(&self) -> String {
         self.at.lock().unwrap().as_ref().map_or_else(String::new, describe)
     }
 
     pub(crate) async fn reached(&self) {
-        self.held.notified().await;
+        self.stopped.notified().await;
     }
 
-    pub(crate) fn release(&self) {
-        self.go.notify_one();
+    /// Lets the run continue.
+    pub(crate) fn pass(&self) {
+        self.passed.notify_one();
     }
 }
 
@@ -75,13 +77,13 @@ fn describe(kind: &RunEventKind) -> String {
     }
 }
 
-impl EventSink for HoldAt {
+impl EventSink for Breakpoint {
     fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
         if !(self.wanted)(&event.kind) || self.left.fetch_sub(1, Ordering::Relaxed) != 1 {
             return Box::pin(std::future::ready(()));
         }
         *self.at.lock().unwrap() = Some(event.kind);
-        self.held.notify_one();
-        Box::pin(self.go.notified())
+        self.stopped.notify_one();
+        Box::pin(self.passed.notified())
     }
 }
