@@ -1,27 +1,28 @@
-//! What a run costs: against an Azure that answers at once, for several pools at once, and for the donor. World time is virtual, so that these
-//! figures do not depend on the machine, but for the first.
+//! Costs of a run: against an instant Azure, for several pools at once, and the donor's absence. Simulated time is virtual, so that only the
+//! first figure depends on the machine.
 
 #[path = "../tests/e2e_edges/wire.rs"]
-#[expect(dead_code, reason = "the bench counts requests and does not look at writes")]
+#[expect(dead_code, reason = "the bench counts requests and needs no writes")]
 mod wire;
 #[path = "../tests/e2e_edges/world.rs"]
-#[expect(dead_code, reason = "the bench needs less of the world than the tests")]
+#[expect(dead_code, reason = "the bench needs fewer helpers than the tests")]
 mod world;
 
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
-use kiln_engine::{AutoRequest, Ending, Happening, News, PARALLEL, Watcher, Wish, auto_update, update};
+use kiln_engine::{AutoRequest, EventSink, PARALLEL, RunEnd, RunEvent, RunEventKind, auto_update, update};
 use kiln_prototype::donor::DonorRules;
-use kiln_prototype::journal::Event;
+use kiln_prototype::journal::{Event, Outcome};
+use kiln_prototype::run::RunOptions;
 use kiln_prototype::step::Step;
 use kiln_sim_azure::Speed;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::Instant;
-use world::{Made, request};
+use world::{WorldBuilder, request};
 
 fn main() {
     let runtime =
@@ -29,67 +30,67 @@ fn main() {
     runtime().block_on(instant());
     runtime().block_on(absence());
     let times: Vec<f64> = [1, 2, 4, 8].into_iter().map(|pools| runtime().block_on(pools_at_once(pools))).collect();
-    println!("\npools at once   world time against one pool");
+    println!("\npools at once   simulated time relative to one pool");
     for (pools, time) in [1, 2, 4, 8].into_iter().zip(&times) {
         println!("{pools:>13}   {:.2}", time / times[0]);
     }
 }
 
-/// One run against an Azure that answers at once.
-#[expect(clippy::disallowed_methods, reason = "a bench is a program, and this is its stopwatch")]
+/// A run against an instant Azure.
+#[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 async fn instant() {
-    let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
-    let before = world.wire.seen().len();
+    let world = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.start().await;
+    let before = world.wire.requests().len();
     let began = std::time::Instant::now();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.expect("a run");
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     println!(
         "one run against an instant Azure: {:.2} s, {} requests",
         began.elapsed().as_secs_f64(),
-        world.wire.seen().len() - before
+        world.wire.requests().len() - before
     );
 }
 
-/// When the donor went and when it was back.
+/// When the donor was stopped and when it was Ready again.
 #[derive(Default)]
 struct Away(Mutex<(Option<Instant>, Option<Instant>)>);
 
-impl Watcher for Away {
-    fn told(&self, news: News) -> BoxFuture<'_, ()> {
+impl EventSink for Away {
+    fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
         let mut times = self.0.lock().expect("one thread");
-        match news.what {
-            Happening::Starting { step: Step::PowerOff, .. } => times.0 = Some(Instant::now()),
-            Happening::Recorded(Event::Succeeded { step: Step::AwaitReady, .. }) => times.1 = Some(Instant::now()),
+        match event.kind {
+            RunEventKind::Starting { step: Step::PowerOff, .. } => times.0 = Some(Instant::now()),
+            RunEventKind::Recorded(Event::Succeeded { step: Step::AwaitReady, .. }) => times.1 = Some(Instant::now()),
             _ => {}
         }
         Box::pin(std::future::ready(()))
     }
 }
 
-/// How long the donor is away, against what Azure and its boot take for that.
+/// How long the donor is away, relative to the time that Azure and its boot need.
 async fn absence() {
-    let world = Made::new().start().await;
+    let world = WorldBuilder::new().start().await;
     let away = Arc::new(Away::default());
     Box::pin(update(&world.process(away.clone()), &request(1))).await.expect("a run");
     let (from, until) = *away.0.lock().expect("one thread");
-    let away = until.expect("it came back").duration_since(from.expect("it went")).as_secs_f64();
+    let away = until.expect("it is Ready").duration_since(from.expect("it was stopped")).as_secs_f64();
     let spec = world.sim.spec();
     let donor = world.machines().into_iter().find(|machine| machine.computer_name == world::node(1).to_string());
     let boot = donor.and_then(|donor| donor.boot).expect("a boot");
     let boot = boot.stages.last().map_or(0.0, |(_, end)| end.duration_since(boot.started).as_secs_f64());
     let parts = spec.profile.power_off + spec.profile.snapshot + spec.profile.start + boot;
-    println!("donor away: {away:.0} s of world time, {:.2} of power off + snapshot + start + boot", away / parts);
+    println!("donor away: {away:.0} simulated s, {:.2} x (power off + snapshot + start + boot)", away / parts);
 }
 
-/// World seconds that `auto-update` takes for so many pools.
+/// Simulated seconds that `auto-update` needs for a number of pools.
 async fn pools_at_once(pools: usize) -> f64 {
-    let mut made = Made::quick();
+    let mut builder = WorldBuilder::quick();
     for number in 1..pools {
-        let mut pool = made.spec.pools[0].clone();
+        let mut pool = builder.spec.pools[0].clone();
         pool.name = format!("k8s-other{number}-26100436-vmss");
-        made.spec.pools.push(pool);
+        builder.spec.pools.push(pool);
     }
-    let world = made.start().await;
+    let world = builder.start().await;
     let nodes: Api<Node> = Api::all(Client::new(world.server.service(), "default"));
     for node in nodes.list(&ListParams::default()).await.expect("nodes") {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"patched": "2026-11-14"}}}));
@@ -98,9 +99,10 @@ async fn pools_at_once(pools: usize) -> f64 {
     }
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().expect("a span");
-    let asked = AutoRequest { pools: Vec::new(), rules, wish: Wish::default(), dry_run: false, parallel: PARALLEL };
+    let request =
+        AutoRequest { pools: Vec::new(), rules, options: RunOptions::default(), dry_run: false, parallel: PARALLEL };
     let began = Instant::now();
-    let reports = Box::pin(auto_update(&world.quiet(), &asked)).await.expect("runs");
-    assert!(reports.len() == pools && reports.iter().all(|report| report.became.is_well()), "{reports:#?}");
+    let reports = Box::pin(auto_update(&world.quiet(), &request)).await.expect("runs");
+    assert!(reports.len() == pools && reports.iter().all(|report| report.outcome.is_success()), "{reports:#?}");
     began.elapsed().as_secs_f64()
 }

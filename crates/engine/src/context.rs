@@ -4,41 +4,36 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kiln_kubernetes::{Cluster, Namespace, NodeName};
+use kiln_kubernetes::{Cluster, Namespace};
 use kiln_prototype::run::RunId;
-use kiln_types::{Factory, PoolName};
+use kiln_types::{Factory, NodeName, PoolName};
 
-use crate::inside::Inside;
-use crate::news::{Happening, News, Watcher};
+use crate::event::{EventSink, RunEvent, RunEventKind};
+use crate::inspector::NodeInspector;
 use crate::stop::Stop;
 
-/// The time of day.
+/// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Names that nobody else ever gets, each call another one.
+/// Returns a new unique id with each call.
 pub type Ids = Arc<dyn Fn() -> RunId + Send + Sync>;
 
-/// Everything that an operation works with. A copy is cheap and works with the same things.
+/// Everything that an operation works with. Clones are cheap and share all parts.
 pub struct Context<F> {
     pub factory: Arc<F>,
     pub cluster: Cluster,
-    /// Reads the inside of nodes, and puts the first-boot unit on them.
-    pub inside: Arc<dyn Inside>,
-    /// Where leases, journals and saved recipes are kept.
+    pub inspector: Arc<dyn NodeInspector>,
+    /// The namespace of leases, journals and saved recipes.
     pub namespace: Namespace,
-    /// The resource group of the pools, after which galleries are named.
+    /// The resource group of the pools; galleries are named after it.
     pub resource_group: String,
-    /// The time of day.
     pub clock: Clock,
-    /// Fresh names.
     pub ids: Ids,
-    /// The node that this program runs on, where it runs in the cluster: never a donor.
+    /// The node that kiln runs on, if it runs in the cluster. It is never a donor.
     pub own_node: Option<NodeName>,
-    /// Who asks, for journals and tags.
+    /// Who started the operation, for journals and tags.
     pub who: String,
-    /// Who is told.
-    pub watcher: Arc<dyn Watcher>,
-    /// Whether to stop.
+    pub events: Arc<dyn EventSink>,
     pub stop: Stop,
 }
 
@@ -47,14 +42,14 @@ impl<F> Clone for Context<F> {
         Self {
             factory: self.factory.clone(),
             cluster: self.cluster.clone(),
-            inside: self.inside.clone(),
+            inspector: self.inspector.clone(),
             namespace: self.namespace.clone(),
             resource_group: self.resource_group.clone(),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             own_node: self.own_node.clone(),
             who: self.who.clone(),
-            watcher: self.watcher.clone(),
+            events: self.events.clone(),
             stop: self.stop.clone(),
         }
     }
@@ -73,18 +68,23 @@ impl<F> fmt::Debug for Context<F> {
 }
 
 impl<F: Factory> Context<F> {
-    /// The time of day.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    /// A fresh name.
-    pub fn fresh(&self) -> RunId {
+    /// A new unique id.
+    pub fn new_id(&self) -> RunId {
         (self.ids)()
     }
 
-    /// Tells something.
-    pub async fn tell(&self, pool: &PoolName, run: Option<&RunId>, what: Happening) {
-        self.watcher.told(News { pool: pool.clone(), run: run.cloned(), what }).await;
+    /// Sends an event with the current time.
+    pub async fn emit(&self, pool: &PoolName, run: Option<&RunId>, kind: RunEventKind) {
+        self.emit_at(self.now(), pool, run, kind).await;
+    }
+
+    /// Sends an event with the time of its journal entry.
+    pub(crate) async fn emit_at(&self, at: Timestamp, pool: &PoolName, run: Option<&RunId>, kind: RunEventKind) {
+        self.events.record(RunEvent { at, pool: pool.clone(), run: run.cloned(), kind }).await;
     }
 }

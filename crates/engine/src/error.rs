@@ -1,67 +1,52 @@
-//! How an operation itself fails, as opposed to what it is about.
+//! Why an operation fails, as opposed to how a run ends.
 
-use kiln_kubernetes::NodeName;
-use kiln_prototype::journal::{BadJournal, StepFailure};
-use kiln_prototype::node_name::BadNodeName;
-use kiln_prototype::provenance::BadTag;
-use kiln_types::{BadCanary, BadName, ErrorClass, FactoryError, PoolName};
+use kiln_prototype::journal::StepFailure;
+use kiln_types::{BadName, ErrorClass, FactoryError, NodeName, PoolName, VersionNumber};
 
-/// How an operation itself fails. What a run makes of the failures of its steps is in its [`Report`](crate::Report).
+/// Why an operation fails. A run whose steps fail is not an error: its [`RunReport`](crate::RunReport) has the outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The cloud did not do what it was asked before a run began.
+    /// A request to the cloud failed outside of a run's steps.
     #[error("{what}: {source}")]
-    Cloud {
-        /// What was asked.
-        what: String,
-        /// What that means.
-        class: ErrorClass,
-        /// What the edge says.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The cluster did not.
+    Cloud { what: String, class: ErrorClass, source: Box<dyn std::error::Error + Send + Sync> },
     #[error(transparent)]
     Cluster(#[from] kiln_kubernetes::Error),
-    /// Another process works on the pool.
-    #[error(
-        "pool {pool} is being worked on by `{by}`: wait for it; if it is dead, its lease ends by itself within a minute"
-    )]
-    Busy { pool: PoolName, by: String },
-    /// The run cannot be gone on with here.
-    #[error("the run of pool {pool} stopped: {source}; `kiln prototype resume` goes on with it")]
-    Interrupted { pool: PoolName, source: kiln_kubernetes::Error },
-    /// No run is open.
-    #[error("pool {0} has no open run to resume; `kiln prototype history` shows its runs")]
-    NothingOpen(PoolName),
-    /// The node is none of a pool.
-    #[error("node `{node}` is no instance of a scale set")]
-    NotOfAPool {
-        node: NodeName,
-        /// Why its name tells nothing either.
-        source: BadNodeName,
-    },
-    /// The donor's machine, disk or inside could not be read.
-    #[error("not enough of node `{node}` could be read to begin a run on it")]
-    Unread { node: NodeName },
-    /// The journal names a donor that is no node.
-    #[error("the journal names a donor that is no node: {0}")]
-    BadNode(#[source] BadName),
-    /// The journal makes no sense.
     #[error(transparent)]
-    Journal(#[from] BadJournal),
-    /// What the operation would make cannot be named.
+    Prototype(#[from] kiln_prototype::Error),
+    /// A resource that the operation would create cannot be named.
     #[error(transparent)]
     Name(#[from] BadName),
-    /// The run has no name for a canary.
-    #[error(transparent)]
-    Canary(#[from] BadCanary),
-    /// Azure would refuse a tag.
-    #[error(transparent)]
-    Tag(#[from] BadTag),
+
+    #[error("pool `{pool}` is in use by `{by}`; if that process is dead, its lease expires within a minute")]
+    Busy { pool: PoolName, by: String },
+    #[error("the run on pool `{pool}` was interrupted: {source}")]
+    Interrupted { pool: PoolName, source: kiln_kubernetes::Error },
+    #[error("pool `{0}` has no open run")]
+    NoOpenRun(PoolName),
+    #[error("node `{node}` is not an instance of a scale set")]
+    NotInPool { node: NodeName, source: BadName },
+    #[error("cannot start a run on node `{node}`: its instance, disk or inspection could not be read")]
+    DonorUnreadable { node: NodeName },
+
+    #[error("scale set `{name}` does not exist; existing scale sets: {existing}")]
+    NoSuchPool { name: PoolName, existing: String },
+    #[error("the resource group has {count} scale sets ({existing}): choose one with `--target-vmss`")]
+    AmbiguousPool { count: usize, existing: String },
+    #[error("pool `{pool}` has no versions: image definition `{definition}` does not exist")]
+    NoDefinition { pool: PoolName, definition: String },
+    #[error("pool `{0}` is not paused; nothing was changed")]
+    NotPaused(PoolName),
+    #[error("the contents of version {version} of pool `{pool}` are not known: {reason}")]
+    UnknownContents { pool: PoolName, version: VersionNumber, reason: String },
+    /// The operation was requested to stop.
+    #[error("stopped: {0}")]
+    Stopped(String),
+    #[error("{0}")]
+    Refresh(String),
 }
 
 impl Error {
-    /// Says what a failed request was for.
+    /// Describes what a failed request was for.
     pub fn cloud<E: FactoryError>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
         move |source| Self::Cloud { what, class: source.class(), source: Box::new(source) }
@@ -69,17 +54,24 @@ impl Error {
 
     /// Whether another process works on the pool.
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Busy { .. })
+        use kiln_kubernetes::Error::{HeldByAnother, JournalConflict, LeaseHeld, LeaseLost};
+        match self {
+            Self::Busy { .. } | Self::Interrupted { .. } => true,
+            Self::Cluster(error) => {
+                matches!(error, LeaseHeld { .. } | LeaseLost { .. } | HeldByAnother { .. } | JournalConflict { .. })
+            }
+            _ => false,
+        }
     }
 }
 
-/// What a failure of the cloud means for a step.
-pub(crate) fn of_cloud<E: FactoryError>(error: &E) -> StepFailure {
+/// A step's failure because of the cloud.
+pub(crate) fn cloud_failure<E: FactoryError>(error: &E) -> StepFailure {
     StepFailure { class: error.class(), message: with_causes(error) }
 }
 
-/// What a failure of the cluster means for a step.
-pub(crate) fn of_cluster(error: &kiln_kubernetes::Error) -> StepFailure {
+/// A step's failure because of the cluster.
+pub(crate) fn cluster_failure(error: &kiln_kubernetes::Error) -> StepFailure {
     let class = if error.is_not_found() {
         ErrorClass::NotFound
     } else if error.is_forbidden() {
@@ -98,16 +90,16 @@ pub(crate) fn of_cluster(error: &kiln_kubernetes::Error) -> StepFailure {
     StepFailure { class, message: with_causes(error) }
 }
 
-/// The sentence with what is below it, each once.
+/// The message of an error and its sources, each once.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut below = error.source();
-    while let Some(cause) = below {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
         }
-        below = cause.source();
+        source = cause.source();
     }
     text
 }
@@ -121,7 +113,7 @@ mod tests {
     struct Outer(#[source] std::io::Error);
 
     #[test]
-    fn a_failure_is_told_with_what_is_below_it() {
+    fn failure_includes_the_causes_of_an_error() {
         let error = Outer(std::io::Error::other("the disk is full"));
         assert_eq!(with_causes(&error), "outer: the disk is full");
     }

@@ -1,51 +1,41 @@
-//! Runs the prototype operation: the only code between decisions ([`kiln_prototype`]) and edges. Command line, Job and operator call it.
+//! The drivers: the only code between decisions ([`kiln_prototype`], [`kiln_bootstrap`]) and edges. The command line, Jobs in the cluster
+//! and the operator call it.
 //!
-//! Nothing here reads a clock or draws a number: both come in by [`Context`].
+//! The crate is organised by operation, and each folder's `mod.rs` shows how the operation works:
+//!
+//! - `run`: one run of the prototype operation, started, resumed or chosen for all pools. The loop is in `run/mod.rs`.
+//! - `rollback` and `refresh`: what people do with the versions that runs created.
+//! - `query`: what only reads: status, history, plan, diff and access.
+//! - [`launch`] and [`detect`]: single machines, and the settings that can be detected for them.
+//!
+//! They share a [`Context`] with the edges, the clock and the [`EventSink`], the way pools are read (`pools.rs`) and one [`Error`].
+//! Nothing here reads a clock or draws a random number: both come in with the [`Context`].
 
-mod access;
-mod act;
-mod auto;
-mod back;
-mod carry;
 mod context;
 pub mod detect;
-mod diff;
 mod error;
-mod gather;
-mod header;
-mod history;
-mod inside;
-mod inspect;
+mod event;
+mod inspector;
 pub mod launch;
-mod look;
-mod news;
-mod node_facts;
-mod original;
-mod place;
-mod plan;
-mod prototype;
+mod pools;
+mod query;
 mod refresh;
-mod report;
-mod request;
-mod side;
-mod status;
+mod rollback;
+mod run;
 mod stop;
-mod wait;
 
-pub use access::{AccessReport, AccessRow, Side, check_access};
-pub use auto::{AutoRequest, Became, PARALLEL, PoolReport, auto_update};
-pub use back::{BackReport, BackRequest, lift_hold, rollback};
 pub use context::{Clock, Context, Ids};
-pub use diff::compare;
 pub use error::Error;
-pub use history::{PoolHistory, RunSummary, StepSummary, history};
-pub use inside::Inside;
-pub use news::{Happening, News, Silent, Watcher};
-pub use plan::{PlanReport, plan};
-pub use prototype::{resume, update};
-pub use refresh::{REFRESH_TAG, RefreshReport, RefreshRequest, refresh};
-pub use report::{Ending, Report};
-pub use request::{LEASE, Request, Wish};
-pub use side::{Reading, SideError};
-pub use status::{OpenRun, PoolStatus, StatusReport, status};
+pub use event::{DiscardEvents, EventSink, RunEvent, RunEventKind};
+pub use inspector::NodeInspector;
+pub use pools::PoolReading;
+pub use query::{
+    AccessReport, AccessRow, OpenRun, PlanReport, PoolHistory, PoolStatus, RunSummary, Side, StatusReport, StepSummary,
+    check_access, compare, history, plan, status,
+};
+pub use refresh::{RefreshReport, RefreshRequest, refresh};
+pub use rollback::{RollbackReport, rollback, unpause};
+pub use run::{
+    AutoRequest, LEASE, PARALLEL, PoolOutcome, PoolReport, RunEnd, RunReport, RunRequest, auto_update, resume, update,
+};
 pub use stop::{Stop, Stopper};

@@ -1,4 +1,4 @@
-//! What a launch gives to kubeadm, read by kubeadm's own types.
+//! The JoinConfiguration of a launch, parsed by kubeadm's own types.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +31,7 @@ fn inputs(version: &str) -> Resolved {
     resolve(&[settings, pool, class])
 }
 
-/// The files that the custom data writes, by their names.
+/// The path and content of each file that the custom data writes.
 fn files(version: &str) -> Vec<(String, Value)> {
     let data = KubeadmJoin.custom_data(&inputs(version)).unwrap();
     let text = String::from_utf8(from_base64(data.expose()).unwrap()).unwrap();
@@ -47,7 +47,7 @@ fn join(version: &str) -> Value {
     files(version).into_iter().find(|(path, _)| path.ends_with("join.json")).unwrap().1
 }
 
-/// What kubeadm's types make of a document, or what they have against it.
+/// The document as kubeadm's types parse it, or their error.
 fn read(folder: &Path, document: &Value) -> Result<Value, String> {
     let program = Cache::of_user().unwrap().find(TestDep::KubeadmTypes).unwrap_or_else(|missing| panic!("{missing}"));
     let file = folder.join("join.json");
@@ -65,17 +65,17 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn kubeadm_reads_what_was_meant_in_both_of_its_versions() {
+fn kubeadm_parses_the_document_in_both_api_versions() {
     let folder = folder();
-    for (version, of) in [
+    for (version, api_version) in [
         ("1.30.4", "kubeadm.k8s.io/v1beta3"),
         ("1.31.0", "kubeadm.k8s.io/v1beta4"),
         ("1.34.4", "kubeadm.k8s.io/v1beta4"),
     ] {
         let document = join(version);
-        assert_eq!(document["apiVersion"], of);
-        let read = read(folder.path(), &document).unwrap_or_else(|error| panic!("{version}: {error}"));
-        let registration = &read["nodeRegistration"];
+        assert_eq!(document["apiVersion"], api_version);
+        let parsed = read(folder.path(), &document).unwrap_or_else(|error| panic!("{version}: {error}"));
+        let registration = &parsed["nodeRegistration"];
         assert_eq!(
             registration["taints"],
             json!([{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}, {"key": "late", "effect": "NoExecute"}]),
@@ -86,37 +86,38 @@ fn kubeadm_reads_what_was_meant_in_both_of_its_versions() {
             |name: &str| arguments.iter().find(|one| one["name"] == name).map(|one| one["value"].as_str().unwrap());
         assert_eq!(value("max-pods"), Some("42"), "{version}");
         assert!(value("node-labels").unwrap().contains("tier=web"), "{version}");
-        assert_eq!(read["discovery"]["tlsBootstrapToken"], "abcdef.0123456789abcdef");
-        // The file that it trusts the cluster by is the one beside it.
-        let path = read["discovery"]["file"]["kubeConfigPath"].as_str().unwrap();
-        let (_, trusted) = files(version).into_iter().find(|(name, _)| name == path).unwrap();
-        let trusted = Kubeconfig::from_yaml(&trusted.to_string()).unwrap();
-        let cluster = trusted.clusters[0].cluster.clone().unwrap();
+        assert_eq!(parsed["discovery"]["tlsBootstrapToken"], "abcdef.0123456789abcdef");
+        // The discovery file is written by the same custom data.
+        let path = parsed["discovery"]["file"]["kubeConfigPath"].as_str().unwrap();
+        let (_, kubeconfig) = files(version).into_iter().find(|(name, _)| name == path).unwrap();
+        let kubeconfig = Kubeconfig::from_yaml(&kubeconfig.to_string()).unwrap();
+        let cluster = kubeconfig.clusters[0].cluster.clone().unwrap();
         assert_eq!(cluster.server.as_deref(), Some("https://my-cluster.example:6443"));
         assert_eq!(cluster.certificate_authority_data, Some(to_base64(AUTHORITY)));
     }
 }
 
 #[test]
-fn a_mistake_in_the_document_is_one_for_kubeadm_too() {
+fn kubeadm_rejects_an_invalid_document() {
     let folder = folder();
-    let change = |version: &str, change: fn(&mut Value)| {
+    let error_after = |version: &str, change: fn(&mut Value)| {
         let mut document = join(version);
         change(&mut document);
-        read(folder.path(), &document).expect_err("a mistake")
+        read(folder.path(), &document).expect_err("an error")
     };
-    let unknown = change("1.34.4", |document| document["nodeRegistration"]["taintz"] = json!([]));
+    let unknown = error_after("1.34.4", |document| document["nodeRegistration"]["taintz"] = json!([]));
     assert!(unknown.contains("unknown field \"nodeRegistration.taintz\""), "{unknown}");
-    let form = change("1.34.4", |document| document["nodeRegistration"]["taints"] = json!("dedicated=gpu:NoSchedule"));
-    assert!(form.contains("taints"), "{form}");
-    // The older version's arguments in the newer document, and the other way round.
+    let wrong_type =
+        error_after("1.34.4", |document| document["nodeRegistration"]["taints"] = json!("dedicated=gpu:NoSchedule"));
+    assert!(wrong_type.contains("taints"), "{wrong_type}");
+    // Arguments in the format of v1beta3 in a v1beta4 document, and vice versa.
     let older =
-        change("1.34.4", |document| document["nodeRegistration"]["kubeletExtraArgs"] = json!({"max-pods": "42"}));
+        error_after("1.34.4", |document| document["nodeRegistration"]["kubeletExtraArgs"] = json!({"max-pods": "42"}));
     assert!(older.contains("kubeletExtraArgs"), "{older}");
-    let newer = change("1.30.4", |document| {
+    let newer = error_after("1.30.4", |document| {
         document["nodeRegistration"]["kubeletExtraArgs"] = json!([{"name": "max-pods", "value": "42"}]);
     });
     assert!(newer.contains("kubeletExtraArgs"), "{newer}");
-    let gone = change("1.34.4", |document| document["apiVersion"] = json!("kubeadm.k8s.io/v1beta9"));
-    assert!(gone.contains("v1beta9"), "{gone}");
+    let version = error_after("1.34.4", |document| document["apiVersion"] = json!("kubeadm.k8s.io/v1beta9"));
+    assert!(version.contains("v1beta9"), "{version}");
 }

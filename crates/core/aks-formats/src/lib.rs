@@ -12,14 +12,13 @@ pub mod image;
 pub mod karpenter;
 pub mod names;
 pub mod nbv;
-mod secret;
 pub mod shell;
 pub mod sysctl;
 pub mod toml;
 mod version;
 
 pub use arch::Arch;
-pub use secret::Secret;
+pub use kiln_types::Secret;
 pub use version::{BadVersion, KubernetesVersion};
 
 use base64::Engine as _;

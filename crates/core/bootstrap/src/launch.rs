@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kiln_aks_formats::{Secret, from_base64, names};
-use kiln_types::{MachineDisk, MachineName, MachineSpec, Priority, SecretText, SecurityType};
+use kiln_aks_formats::{from_base64, names};
+use kiln_types::{MachineDisk, MachineName, MachineSpec, Priority, Secret, SecurityType};
 
 use crate::bootstrapper::{Bootstrapper, RenderError};
 use crate::provenance::SourceKind;
@@ -101,7 +101,7 @@ pub fn machine(inputs: &Resolved, template: &Template, name: MachineName) -> Res
         image: template.image_id.clone(),
         subnet: needed("vnetSubnetId")?,
         security_group: security_group(inputs),
-        custom_data: SecretText::new(decoded.unwrap_or_default()),
+        custom_data: Secret::new(decoded.unwrap_or_default()),
         admin_user: needed("adminUsername")?,
         ssh_public_key: needed("sshPublicKey")?,
         priority: if inputs.text("capacityType") == "spot" { Priority::Spot } else { Priority::Regular },

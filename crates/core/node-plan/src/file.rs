@@ -5,7 +5,7 @@ use std::fmt;
 use kiln_node_config::Effect;
 use serde::{Deserialize, Serialize};
 
-use crate::custom_data::{SecretBytes, sha256_hex};
+use kiln_types::{SecretBytes, sha256_hex};
 
 /// A file as it should be: content, permissions, owner, and the units to notify when it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::inspection::Inspection;
+use kiln_types::Inspection;
 
 /// An inspection, and the custom data encrypted for one reader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::custom_data::SecretBytes;
+use kiln_types::SecretBytes;
 
 /// A join credential.
 #[derive(Clone, PartialEq, Eq)]

@@ -83,5 +83,5 @@ pub fn current(file: &str) -> String {
 
 /// The path of the backup of a file from before kiln.
 pub fn before(path: &str) -> String {
-    format!("{BEFORE}/{}", &crate::custom_data::sha256_hex(path.as_bytes())[..32])
+    format!("{BEFORE}/{}", &kiln_types::sha256_hex(path.as_bytes())[..32])
 }

@@ -1,4 +1,4 @@
-//! What the versions of a pool cost to keep. An estimate, and it says so.
+//! The estimated storage cost of a pool's versions.
 
 use std::fmt;
 
@@ -6,29 +6,28 @@ use serde::Serialize;
 
 /// US cents per GiB and month.
 ///
-/// Azure's list price of standard snapshots in its US regions, zone-redundant or local, has been 0.05 US$ for years, and versions of a
-/// gallery are billed as such snapshots. Regions and contracts differ; the estimate is there to tell five dollars from five hundred.
+/// Azure's list price of standard snapshots in its US regions, zone-redundant or local, has been 0.05 US$ for years, and gallery versions
+/// are billed as such snapshots. Regions and contracts differ; the estimate only distinguishes five dollars from five hundred.
 pub const CENTS_PER_GIB_MONTH: u64 = 5;
 
-/// What keeping versions costs.
+/// The estimated storage cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageCost {
-    /// What one copy takes, in GiB.
+    /// Per replica.
     pub gib: u64,
-    /// Whether that is what is used of the disk, and not merely its size.
+    /// Whether `gib` is the used part of the disk instead of its size.
     pub by_use: bool,
-    /// Copies of each version, over all regions.
+    /// Per version, in all regions.
     pub replicas: u64,
-    /// Versions that are kept.
     pub versions: u64,
-    /// US cents per month for one version.
+    /// US cents per month and version.
     pub cents_per_version: u64,
-    /// US cents per month for all.
+    /// US cents per month.
     pub cents: u64,
 }
 
-/// The cost of keeping `versions` versions with so many copies each. Used bytes are billed where they are known, else the disk's size is taken.
+/// Estimates the cost of keeping versions. It is based on the used bytes if they are known, otherwise on the disk's size.
 pub fn storage(size_gib: u32, used_bytes: Option<u64>, replicas: u32, regions: u32, versions: u32) -> StorageCost {
     const GIB: u64 = 1 << 30;
     let gib = used_bytes.map_or(u64::from(size_gib), |used| used.div_ceil(GIB));
@@ -50,10 +49,10 @@ fn dollars(cents: u64) -> String {
 
 impl fmt::Display for StorageCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = if self.by_use { "used" } else { "of disk" };
+        let basis = if self.by_use { "used" } else { "of disk" };
         write!(
             f,
-            "storage: about {} a month for {} versions of {} GiB {of} with {} copies each, {} per version (estimate at {} per GiB)",
+            "storage: about {} a month for {} versions of {} GiB {basis} with {} replicas each, {} per version (estimate at {} per GiB)",
             dollars(self.cents),
             self.versions,
             self.gib,
@@ -69,18 +68,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn used_gib_times_copies_times_versions() {
+    fn cost_is_used_gib_times_replicas_times_versions() {
         let cost = storage(128, Some(12 << 30), 3, 1, 3);
         assert_eq!((cost.gib, cost.cents_per_version, cost.cents), (12, 180, 540));
         let text = cost.to_string();
         assert!(
-            text.starts_with("storage: about 5.40 US$ a month for 3 versions of 12 GiB used with 3 copies"),
+            text.starts_with("storage: about 5.40 US$ a month for 3 versions of 12 GiB used with 3 replicas"),
             "{text}"
         );
     }
 
     #[test]
-    fn a_begun_gib_counts_and_an_unknown_use_is_the_whole_disk() {
+    fn gib_are_rounded_up_and_unknown_use_is_the_whole_disk() {
         assert_eq!(storage(30, Some((10 << 30) + 1), 3, 1, 2).gib, 11);
         let whole = storage(30, None, 3, 2, 1);
         assert_eq!((whole.gib, whole.replicas, whole.by_use), (30, 6, false));

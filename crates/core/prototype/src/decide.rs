@@ -1,243 +1,236 @@
-//! The next thing to do, from what was written down and what was read.
+//! The next thing to do, from the journal of a run and what was read.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kiln_types::tags::CLAIM_TAG;
 use kiln_types::{ErrorClass, OperationHandle};
 
 use crate::action::Action;
-use crate::journal::{Event, Memo, Outcome, Output, Run, StepFailure};
-use crate::judge::{self, Verdict};
-use crate::names::RUN_TAG;
+use crate::assess::{self, Assessment};
+use crate::journal::{Event, Memo, Outcome, Output, Route, Run, StepFailure};
 use crate::observed::{Fact, Observed};
-use crate::step::{Held, Step};
+use crate::step::{Hold, Step};
 
 /// The next thing to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Read these, then ask again.
-    Look(Vec<Fact>),
-    /// Write `Started`, then act.
-    Run {
-        step: Step,
-        action: Action,
-        /// To be written with it.
-        memo: Option<Memo>,
-    },
-    /// Write `Started`, then act: it gives something back.
-    Release { held: Held, action: Action },
-    /// Nothing to do but to wait, then read anew.
+    /// Read these facts, then decide again.
+    Read(Vec<Fact>),
+    /// Record `Started`, then act.
+    Act { step: Step, action: Action, memo: Option<Memo> },
+    /// Record `Started`, then act to release a hold.
+    Release { hold: Hold, action: Action },
+    /// Wait, then read everything again.
     Wait(Wait),
-    /// Write this down, then ask again.
+    /// Record this event, then decide again.
     Record(Event),
     /// The run is over.
     Done(Outcome),
-    /// The run must not begin. Nothing was touched.
+    /// The run must not start. Nothing was changed.
     Refuse(Vec<String>),
-    /// Something cannot be given back. A person has to help, then the run is resumed.
+    /// A hold cannot be released until a person acts. The run stays open.
     Stuck(Stuck),
 }
 
-/// What is waited for.
+/// The reason to wait.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wait {
     /// A long operation of the cloud.
     Operation {
-        /// Of this step.
         step: Step,
-        /// By which it is asked after.
         handle: OperationHandle,
     },
     For {
-        /// In this step.
         step: Step,
         pause: Duration,
-        /// For what.
-        why: String,
+        reason: String,
     },
 }
 
-/// What cannot be given back.
+/// A run that cannot continue until a person acts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stuck {
-    /// What is still held, the last taken first.
-    pub held: Vec<Held>,
-    /// The step that does not work.
+    /// The holds of the run, last acquired first.
+    pub holds: Vec<Hold>,
     pub step: Step,
     pub reason: String,
-    /// What a person does.
+    /// Instructions for the person.
     pub advice: String,
 }
 
-/// Tries before the copy exists: the donor is held meanwhile, so not for long. kamino tries three times.
-const TRIES_IN_BRACKET: usize = 4;
+/// Attempts up to the snapshot. The donor is held meanwhile, so they are few. kamino tries three times.
+const ATTEMPTS_UP_TO_SNAPSHOT: usize = 4;
 
-/// Tries after it: nothing of the donor is held, and an hour's work would be lost.
-const TRIES_FORWARD: usize = 8;
+/// Attempts after the snapshot. The donor is free again, and giving up would waste an hour's work.
+const ATTEMPTS_AFTER_SNAPSHOT: usize = 8;
 
-/// Tries to give something back. Some forty minutes: what keeps a machine from starting, such as a lack of capacity, passes in that time or
-/// needs a person.
-const TRIES_TO_RELEASE: usize = 12;
+/// Attempts to release a hold: about forty minutes. A lack of capacity that keeps a machine from starting is over by then or needs a person.
+const ATTEMPTS_TO_RELEASE: usize = 12;
 
-/// Acts that report success and have not happened: kamino goes round five times.
-const ROUNDS: u32 = 5;
+/// How often an action may report success without effect. kamino repeats five times.
+const MAX_REPEATS: u32 = 5;
 
-/// The longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// The longest pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_mins(5);
 
-/// The next thing to do.
+/// Decides what to do next.
 pub fn next(run: &Run, observed: &Observed, now: Timestamp) -> Decision {
     if let Some((_, outcome)) = &run.closed {
         return Decision::Done(outcome.clone());
     }
-    let Some(step) = current(run) else { return Decision::Record(Event::Closed { outcome: outcome(run) }) };
-    if let Some(waits) = operation(run, step, now).or_else(|| after_failure(run, step, now)) {
-        return waits;
+    let Some(step) = current_step(run) else { return Decision::Record(Event::Closed { outcome: outcome(run) }) };
+    if let Some(wait) = wait_for_operation(run, step, now).or_else(|| after_failure(run, step, now)) {
+        return wait;
     }
-    match judge::judge(step, run, observed) {
-        Err(fact) => Decision::Look(vec![fact]),
-        Ok(Verdict::Done(output)) => Decision::Record(Event::Succeeded { step, output }),
-        Ok(Verdict::Act(action, memo)) => act(run, step, action, memo, now),
-        Ok(Verdict::Poll { pause, why, patience }) => {
-            if now.duration_since(run.last) < signed(patience) {
-                return Decision::Wait(Wait::For { step, pause, why });
+    match assess::assess(step, run, observed) {
+        Err(fact) => Decision::Read(vec![fact]),
+        Ok(Assessment::Done(output)) => Decision::Record(Event::Succeeded { step, output }),
+        Ok(Assessment::Act(action, memo)) => act(run, step, action, memo, now),
+        Ok(Assessment::Poll { pause, reason, timeout }) => {
+            if now.duration_since(run.last) < signed(timeout) {
+                return Decision::Wait(Wait::For { step, pause, reason });
             }
-            let reason = format!("{why}, for {} min now", patience.as_secs() / 60);
+            let reason = format!("{reason}, for {} min now", timeout.as_secs() / 60);
             if step == Step::AwaitCanary {
-                return Decision::Record(Event::Succeeded { step, output: Some(Output::Bad(reason)) });
+                return Decision::Record(Event::Succeeded { step, output: Some(Output::Rejected(reason)) });
             }
-            impossible(run, step, reason)
+            give_up(run, step, reason)
         }
-        Ok(Verdict::Fail(failure)) => Decision::Record(Event::Failed { step, failure, for_good: true }),
-        Ok(Verdict::Refuse(reasons)) => Decision::Refuse(reasons),
+        Ok(Assessment::Fail(failure)) => Decision::Record(Event::Failed { step, failure, permanent: true }),
+        Ok(Assessment::Refuse(blockers)) => Decision::Refuse(blockers),
     }
 }
 
-/// A handle is a hint: one that says nothing for too long is let go, and the thing itself is read.
-fn operation(run: &Run, step: Step, now: Timestamp) -> Option<Decision> {
+/// Waits for the operation of a step. A handle is only a hint: when it has not changed for too long, the resource itself is read.
+fn wait_for_operation(run: &Run, step: Step, now: Timestamp) -> Option<Decision> {
     let handle = run.step(step)?.handle.clone()?;
-    let waits = now.duration_since(run.last) < signed(judge::patience(step));
-    waits.then_some(Decision::Wait(Wait::Operation { step, handle }))
+    let in_time = now.duration_since(run.last) < signed(assess::operation_timeout(step));
+    in_time.then_some(Decision::Wait(Wait::Operation { step, handle }))
 }
 
-/// What is due after a failure.
+/// After a failure: a pause before the next attempt, or stuck if a hold cannot be released.
 fn after_failure(run: &Run, step: Step, now: Timestamp) -> Option<Decision> {
     let progress = run.step(step)?;
     let failures = &progress.failures[progress.excused..];
     let (at, failure) = failures.last()?;
-    if step.gives_back().is_some() && failures.len() >= TRIES_TO_RELEASE {
+    if step.releases().is_some() && failures.len() >= ATTEMPTS_TO_RELEASE {
         return Some(Decision::Stuck(stuck(run, step, failure.message.clone())));
     }
-    wait_until(*at + signed(pause(failure.class, failures.len())), step, format!("try again after: {failure}"), now)
+    wait_until(*at + signed(pause(failure.class, failures.len())), step, format!("retrying after: {failure}"), now)
 }
 
-/// An act, unless it was done already and did not change anything.
+/// Acts, unless the same action has been done several times without effect.
 fn act(run: &Run, step: Step, action: Action, memo: Option<Memo>, now: Timestamp) -> Decision {
     let repeats =
         run.step(step).and_then(|progress| progress.repeats.filter(|_| progress.is_repeated_by(memo.as_ref())));
-    if let Some((rounds, at)) = repeats {
-        if rounds >= ROUNDS {
-            return impossible(run, step, format!("step {step} was done {rounds} times without effect"));
+    if let Some((count, at)) = repeats {
+        if count >= MAX_REPEATS {
+            return give_up(run, step, format!("step {step} was done {count} times without effect"));
         }
-        // What was just deleted may still be shown.
-        let why = format!("step {step} has had no effect yet");
-        let due = at + signed(pause(ErrorClass::Transient, rounds as usize));
-        if let Some(wait) = wait_until(due, step, why, now) {
+        // A deleted resource may still be listed for a moment.
+        let reason = format!("step {step} has had no effect yet");
+        let due = at + signed(pause(ErrorClass::Transient, count as usize));
+        if let Some(wait) = wait_until(due, step, reason, now) {
             return wait;
         }
     }
-    match step.gives_back() {
-        Some(held) => Decision::Release { held, action },
-        None => Decision::Run { step, action, memo },
+    match step.releases() {
+        Some(hold) => Decision::Release { hold, action },
+        None => Decision::Act { step, action, memo },
     }
 }
 
-fn impossible(run: &Run, step: Step, reason: String) -> Decision {
-    if step.gives_back().is_some() {
+fn give_up(run: &Run, step: Step, reason: String) -> Decision {
+    if step.releases().is_some() {
         return Decision::Stuck(stuck(run, step, reason));
     }
     let failure = StepFailure::new(ErrorClass::Unexpected, reason);
-    Decision::Record(Event::Failed { step, failure, for_good: true })
+    Decision::Record(Event::Failed { step, failure, permanent: true })
 }
 
-fn wait_until(due: Timestamp, step: Step, why: String, now: Timestamp) -> Option<Decision> {
+fn wait_until(due: Timestamp, step: Step, reason: String, now: Timestamp) -> Option<Decision> {
     let pause = Duration::try_from(due.duration_since(now)).ok().filter(|pause| !pause.is_zero())?;
-    Some(Decision::Wait(Wait::For { step, pause, why }))
+    Some(Decision::Wait(Wait::For { step, pause, reason }))
 }
 
 fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 
-/// What to write down after an act that the cloud took. Nothing where the effect is read back.
-pub fn acted(step: Step, handle: Option<OperationHandle>) -> Option<Event> {
+/// The event to record after an action succeeded; none if the effect is read back instead.
+pub fn event_after_action(step: Step, handle: Option<OperationHandle>) -> Option<Event> {
     match handle {
         Some(handle) => Some(Event::Accepted { step, handle }),
-        None if step.is_taken_at_its_word() => Some(Event::Succeeded { step, output: None }),
+        None if step.trusts_response() => Some(Event::Succeeded { step, output: None }),
         None => None,
     }
 }
 
-/// What to write down when the operation of a step has ended well. Nothing where the effect is read back: then the run lets go of the handle.
-pub fn settled(run: &mut Run, step: Step) -> Option<Event> {
-    run.settle(step);
-    step.is_taken_at_its_word().then_some(Event::Succeeded { step, output: None })
+/// Drops the handle of a succeeded operation and returns the event to record; none if the effect is read back instead.
+pub fn event_after_operation(run: &mut Run, step: Step) -> Option<Event> {
+    run.clear_handle(step);
+    step.trusts_response().then_some(Event::Succeeded { step, output: None })
 }
 
-/// What to write down when an act or a reading of a step did not work.
-pub fn failed(run: &Run, step: Step, failure: StepFailure) -> Event {
+/// The event to record after an action or a read failed. Only failures since the run was last resumed count.
+pub fn event_after_failure(run: &Run, step: Step, failure: StepFailure) -> Event {
     let before = run.step(step).map_or(0, |progress| progress.failures.len() - progress.excused);
-    let tries = if step.comes_before_the_copy() { TRIES_IN_BRACKET } else { TRIES_FORWARD };
-    // What gives back is tried until a person has to help, whatever the error says.
-    let for_good = step.gives_back().is_none() && (!is_worth_another_try(failure.class) || before + 1 >= tries);
-    Event::Failed { step, failure: failure.shortened(), for_good }
+    let attempts = if step.is_up_to_snapshot() { ATTEMPTS_UP_TO_SNAPSHOT } else { ATTEMPTS_AFTER_SNAPSHOT };
+    // A release is retried whatever the error, until the run is stuck.
+    let permanent = step.releases().is_none() && (!is_worth_retrying(failure.class) || before + 1 >= attempts);
+    Event::Failed { step, failure: failure.shortened(), permanent }
 }
 
-/// A precondition that does not hold, or a thing that is gone: the next reading tells what is so now. A storage kind that the region lacks has
-/// another to fall back to.
-fn is_worth_another_try(class: ErrorClass) -> bool {
-    class.is_retryable()
-        || matches!(class, ErrorClass::Precondition | ErrorClass::NotFound | ErrorClass::StorageUnsupported)
+/// Errors that the next read resolves, because it shows the new state of the resource, or for which there is a fallback.
+fn is_resolved_by_reading(class: ErrorClass) -> bool {
+    matches!(class, ErrorClass::Precondition | ErrorClass::NotFound | ErrorClass::StorageUnsupported)
 }
 
-/// 8, 16, 32 … seconds as kamino waits; what another reading cures does not wait so long.
+fn is_worth_retrying(class: ErrorClass) -> bool {
+    class.is_retryable() || is_resolved_by_reading(class)
+}
+
+/// 8, 16, 32 … seconds, as kamino waits.
 fn pause(class: ErrorClass, failures: usize) -> Duration {
-    if matches!(class, ErrorClass::Precondition | ErrorClass::NotFound | ErrorClass::StorageUnsupported) {
+    if is_resolved_by_reading(class) {
         return Duration::from_secs(1);
     }
     let doublings = u32::try_from(failures + 2).unwrap_or(u32::MAX).min(16);
-    Duration::from_secs(1 << doublings).min(LONGEST_PAUSE)
+    Duration::from_secs(1 << doublings).min(MAX_PAUSE)
 }
 
-/// The step that is at hand; none when the run has nothing left to do.
-pub fn current(run: &Run) -> Option<Step> {
-    if run.condemned().is_some() && !run.is_done(Step::Condemn) && !run.is_given_up(Step::Condemn) {
-        return Some(Step::Condemn);
+/// The step that the run is at; none if there is nothing left to do.
+///
+/// A run that failed or was rejected skips all further steps except those that release its holds.
+pub fn current_step(run: &Run) -> Option<Step> {
+    if run.rejected().is_some() && !run.is_done(Step::Reject) && !run.is_given_up(Step::Reject) {
+        return Some(Step::Reject);
     }
-    if run.condemned().is_some() || run.failed.is_some() {
-        return run.held().first().map(|held| held.given_back_by());
+    if run.rejected().is_some() || run.failed.is_some() {
+        return run.holds().first().map(|hold| hold.released_by());
     }
     Step::ALL.into_iter().find(|step| !run.is_done(*step) && applies(run, *step))
 }
 
-/// Whether a step belongs to this run at all, as far as that is known.
+/// Whether a step belongs to this run, as far as is known.
 fn applies(run: &Run, step: Step) -> bool {
-    if let Some(held) = step.gives_back() {
-        return run.holds(held);
+    if let Some(hold) = step.releases() {
+        return run.is_holding(hold);
     }
     match step {
-        Step::Condemn => false,
-        Step::Try => run.header.policy.canary,
-        Step::AwaitCanary => run.is_begun(Step::Try),
-        step if step.is_of_the_bracket() => run.route() == crate::journal::Route::WholeWay,
+        Step::Reject => false,
+        Step::CreateCanary => run.header.options.canary,
+        Step::AwaitCanary => run.is_begun(Step::CreateCanary),
+        step if step.is_donor_step() => run.route() == Route::Full,
         _ => true,
     }
 }
 
 fn outcome(run: &Run) -> Outcome {
     let version = run.header.version.clone();
-    if let Some(reason) = run.condemned() {
-        return Outcome::Condemned { version, reason: reason.to_owned() };
+    if let Some(reason) = run.rejected() {
+        return Outcome::Rejected { version, reason: reason.to_owned() };
     }
     match &run.failed {
         None => Outcome::Completed { version },
@@ -250,20 +243,21 @@ fn stuck(run: &Run, step: Step, reason: String) -> Stuck {
     let pool = &run.header.pool;
     let advice = match step {
         Step::Start => format!(
-            "start instance {} of {pool} by hand (`az vmss start --instance-ids {} --name {pool}`), or delete it; then \
+            "start instance {} of `{pool}` (`az vmss start --instance-ids {} --name {pool}`) or delete it; then run \
              `kiln prototype resume`",
             donor.instance, donor.instance
         ),
         Step::AwaitReady => format!(
-            "see why kubelet on {} does not report (its serial console), repair or delete the node; then \
+            "find out why the kubelet on `{}` does not report (see its serial console), and repair or delete the node; then run \
              `kiln prototype resume`",
             donor.node
         ),
-        Step::Disclaim => format!(
-            "empty the tag {RUN_TAG} of {pool} by hand, or give back the permission to write it; then `kiln prototype resume`"
+        Step::ReleaseClaim => format!(
+            "set the tag `{CLAIM_TAG}` of `{pool}` to an empty value, or restore the permission to write it; then run \
+             `kiln prototype resume`"
         ),
-        Step::DeleteCanary => format!("delete scale set {} by hand; then `kiln prototype resume`", run.header.canary),
-        _ => "mend what the message names; then `kiln prototype resume`".to_owned(),
+        Step::DeleteCanary => format!("delete scale set `{}`; then run `kiln prototype resume`", run.header.canary),
+        _ => "fix the problem above; then run `kiln prototype resume`".to_owned(),
     };
-    Stuck { held: run.held(), step, reason, advice }
+    Stuck { holds: run.holds(), step, reason, advice }
 }

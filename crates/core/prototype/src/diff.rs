@@ -1,34 +1,30 @@
-//! What changed between two image versions.
+//! Changes between two image versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use kiln_node_plan::Inspection;
-use kiln_types::VersionNumber;
+use kiln_types::{Inspection, VersionNumber};
 use serde::{Deserialize, Serialize};
 
-/// What is in an image version, as its donor was inspected.
+/// The contents of an image version, from the inspection of its donor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionFacts {
     pub version: VersionNumber,
     pub kernel: String,
-    /// Kubelet.
     pub kubelet: String,
-    /// The container runtime.
     pub runtime: String,
-    /// The distribution and its release.
     pub os: String,
-    /// Packages by name.
+    /// Versions by package name.
     pub packages: BTreeMap<String, String>,
-    /// Container images that need not be pulled.
+    /// Cached container images.
     #[serde(default)]
     pub images: BTreeSet<String>,
 }
 
 impl VersionFacts {
-    /// The facts of the version that a run makes of an inspected donor.
-    pub fn of(version: VersionNumber, donor: &Inspection) -> Self {
+    /// The contents of a version that is created from an inspected donor.
+    pub fn new(version: VersionNumber, donor: &Inspection) -> Self {
         Self {
             version,
             kernel: donor.kernel.clone(),
@@ -41,37 +37,34 @@ impl VersionFacts {
     }
 }
 
-/// One thing before and after.
+/// A changed item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// What it is.
     pub name: String,
-    /// What it was; none when it was not there.
+    /// Absent if the item was added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What it is now; none when it is gone.
+    /// Absent if the item was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// What changed from one version to another.
+/// The changes from one version to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diff {
     pub from: VersionNumber,
     pub to: VersionNumber,
-    /// Kernel, kubelet, runtime and distribution, where they differ.
+    /// Changes of kernel, kubelet, runtime and distribution.
     pub system: Vec<Change>,
-    /// Packages that came, went or changed, by name.
+    /// Sorted by name.
     pub packages: Vec<Change>,
-    /// Container images that came.
     pub images_added: Vec<String>,
-    /// Container images that went.
     pub images_removed: Vec<String>,
 }
 
-/// What changed from `from` to `to`.
+/// Compares two versions.
 pub fn diff(from: &VersionFacts, to: &VersionFacts) -> Diff {
     let system = [
         ("kernel", &from.kernel, &to.kernel),
@@ -104,7 +97,7 @@ pub fn diff(from: &VersionFacts, to: &VersionFacts) -> Diff {
 }
 
 impl Diff {
-    /// Whether the two hold the same.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.system.is_empty()
             && self.packages.is_empty()
@@ -127,7 +120,7 @@ impl fmt::Display for Change {
 impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
-            return writeln!(f, "{} and {} hold the same", self.from, self.to);
+            return writeln!(f, "{} and {} have the same contents", self.from, self.to);
         }
         let count = |of: fn(&Change) -> bool| self.packages.iter().filter(|change| of(change)).count();
         let changed = count(|c| c.before.is_some() && c.after.is_some());
@@ -171,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_what_went_and_what_changed_is_told_apart() {
+    fn added_removed_and_changed_items_are_distinguished() {
         let text = diff(&old(), &new()).to_string();
         assert_eq!(
             text,
@@ -184,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_names_what_the_text_shows() {
+    fn json_has_the_same_changes_as_the_text() {
         let json = serde_json::to_value(diff(&old(), &new())).unwrap();
         assert_eq!(json["system"][0]["after"], "5.4.0-1036-azure");
         assert_eq!(json["packages"][1], serde_json::json!({"name": "ftp", "before": "0.17"}));
@@ -192,15 +185,15 @@ mod tests {
     }
 
     #[test]
-    fn two_versions_of_the_same_contents_have_no_difference() {
+    fn versions_with_the_same_contents_have_no_changes() {
         let again = VersionFacts { version: "2026.11.16".parse().unwrap(), ..new() };
         let none = diff(&new(), &again);
         assert!(none.is_empty());
-        assert_eq!(none.to_string(), "2026.11.15 and 2026.11.16 hold the same\n");
+        assert_eq!(none.to_string(), "2026.11.15 and 2026.11.16 have the same contents\n");
     }
 
     #[test]
-    fn turning_the_versions_round_turns_every_change_round() {
+    fn swapping_the_versions_swaps_every_change() {
         let (there, back) = (diff(&old(), &new()), diff(&new(), &old()));
         let turned: Vec<Change> =
             back.packages.into_iter().map(|c| Change { before: c.after, after: c.before, ..c }).collect();

@@ -1,9 +1,7 @@
-//! Which node is cloned, and for every other node why not.
+//! The choice of the donor, with the reasons against every other node.
 
 mod choice;
-mod node;
-mod why_not;
+mod ineligible;
 
-pub use choice::{Bar, Choice, NoDonor, Pass, Row, Verdict, choose};
-pub use node::{NodeFacts, Taint};
-pub use why_not::{DonorRules, Surroundings, WhyNot, judge};
+pub use choice::{Choice, Eligibility, NoDonor, NodeRow, Pass, PatchBaseline, choose};
+pub use ineligible::{DonorInput, DonorRules, IneligibleReason, ineligible_reasons};

@@ -1,38 +1,34 @@
-//! Which versions stay, and in how many copies.
+//! Which versions to keep, and how many replicas to create.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use kiln_types::{DefinitionName, ImageSource, ImageVersion, Instance, Pool, VersionNumber, VersionState};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::latest::{latest, same_definition, version_of};
 
-/// Instances that one copy serves when they are made at the same time, as Azure advises.
+/// Instances that can be created from one replica at the same time, as Azure recommends.
 pub const NODES_PER_REPLICA: u32 = 600;
-/// Copies of a version of the smallest pool: one more than it needs, so that losing or filling one is not felt.
-pub const LEAST_REPLICAS: u32 = 3;
-/// Copies that Azure keeps of a version in one region.
-pub const MOST_REPLICAS: u32 = 100;
+/// Replicas for the smallest pool: more than needed, so that the loss of one does not matter.
+pub const MIN_REPLICAS: u32 = 3;
+/// Azure's limit of replicas per region.
+pub const MAX_REPLICAS: u32 = 100;
 
-/// A history that leaves no way back.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no history: a whole number, at least 2, or there is no version to go back to")]
-pub struct BadHistory(pub String);
-
-/// How many usable versions stay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
+/// How many usable versions to keep, at least 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
 pub struct MaxHistory(u32);
 
 impl MaxHistory {
-    /// At least two: the current one and the one before.
-    pub fn new(count: u32) -> Result<Self, BadHistory> {
-        if count >= 2 { Ok(Self(count)) } else { Err(BadHistory(count.to_string())) }
+    /// Checks the number: the current version and the previous one are always kept.
+    pub fn new(count: u32) -> Result<Self, Error> {
+        if count >= 2 { Ok(Self(count)) } else { Err(Error::History(count.to_string())) }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u32 {
         self.0
     }
@@ -44,79 +40,90 @@ impl Default for MaxHistory {
     }
 }
 
-impl FromStr for MaxHistory {
-    type Err = BadHistory;
+impl TryFrom<u32> for MaxHistory {
+    type Error = Error;
 
-    fn from_str(text: &str) -> Result<Self, BadHistory> {
-        text.parse().map_err(|_| BadHistory(text.to_owned())).and_then(Self::new)
+    fn try_from(count: u32) -> Result<Self, Error> {
+        Self::new(count)
     }
 }
 
-/// Copies of a version for a pool that is to have so many nodes, unless a person said how many.
-pub fn replicas(nodes: u32, asked: Option<u32>) -> u32 {
-    let needed = nodes.div_ceil(NODES_PER_REPLICA).max(LEAST_REPLICAS);
-    asked.unwrap_or(needed).clamp(1, MOST_REPLICAS)
+impl From<MaxHistory> for u32 {
+    fn from(history: MaxHistory) -> Self {
+        history.0
+    }
 }
 
-/// The versions of a line that somebody uses: recipes by name or by `latest`, and instances.
+impl FromStr for MaxHistory {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.parse().map_err(|_| Error::History(text.to_owned())).and_then(Self::new)
+    }
+}
+
+/// The number of replicas for a pool of this size, unless the user set one.
+pub fn replicas(nodes: u32, requested: Option<u32>) -> u32 {
+    let needed = nodes.div_ceil(NODES_PER_REPLICA).max(MIN_REPLICAS);
+    requested.unwrap_or(needed).clamp(1, MAX_REPLICAS)
+}
+
+/// The versions of a definition that recipes (by number or as `latest`) or instances use.
 pub fn used<'a>(
     pools: impl IntoIterator<Item = &'a Pool>,
     instances: impl IntoIterator<Item = &'a Instance>,
-    line: &DefinitionName,
+    definition: &DefinitionName,
     versions: &[ImageVersion],
 ) -> BTreeSet<VersionNumber> {
     let mut used: BTreeSet<VersionNumber> =
-        instances.into_iter().filter_map(|instance| version_of(&instance.runs, line)).cloned().collect();
+        instances.into_iter().filter_map(|instance| version_of(&instance.runs, definition)).cloned().collect();
     for pool in pools {
-        used.extend(version_of(&pool.recipe.image, line).cloned());
-        if matches!(&pool.recipe.image, ImageSource::Definition(named) if same_definition(named, line)) {
+        used.extend(version_of(&pool.recipe.image, definition).cloned());
+        if matches!(&pool.recipe.image, ImageSource::Definition(named) if same_definition(named, definition)) {
             used.extend(latest(versions, &pool.location).map(|version| version.number.clone()));
         }
     }
     used
 }
 
-/// Why a version stays.
+/// Why a version is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kept {
-    /// It is among the newest usable ones.
+pub enum KeepReason {
+    /// It is one of the newest usable versions.
     History,
-    /// A recipe or an instance uses it.
     Used,
-    /// It is the version of this run's day.
     Today,
-    /// It is excluded, and newer than a version that stays: somebody may look into it.
+    /// It is excluded and newer than a version that is kept, so that its failure can be analysed.
     Excluded,
-    /// It is on its way.
+    /// It is being created, changed or deleted.
     Unfinished,
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for KeepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::History => "within the history",
             Self::Used => "in use by a recipe or an instance",
-            Self::Today => "of this run's day",
-            Self::Excluded => "excluded, and newer than a version that stays",
-            Self::Unfinished => "being written",
+            Self::Today => "today's version",
+            Self::Excluded => "excluded, and newer than a version that is kept",
+            Self::Unfinished => "being changed",
         })
     }
 }
 
-/// What pruning does.
+/// The result of pruning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prune {
-    /// Versions beyond the history, oldest first.
+    /// Beyond the history, oldest first.
     pub delete: Vec<VersionNumber>,
-    /// Versions that failed and block their names, oldest first.
+    /// Failed versions, oldest first.
     pub failed: Vec<VersionNumber>,
-    /// The others, and why each stays.
-    pub kept: Vec<(VersionNumber, Kept)>,
+    pub kept: Vec<(VersionNumber, KeepReason)>,
 }
 
-/// What to delete of a line. Usable versions alone count, so that a history of bad ones never drives out the last good one.
+/// Decides which versions of a definition to delete. Only usable versions count, so that excluded ones never displace the last good one.
 pub fn prune(
     versions: &[ImageVersion],
     history: MaxHistory,
@@ -137,22 +144,22 @@ pub fn prune(
                 result.failed.push(number.clone());
                 continue;
             }
-            _ if used.contains(number) => Kept::Used,
-            _ if number == today => Kept::Today,
+            _ if used.contains(number) => KeepReason::Used,
+            _ if number == today => KeepReason::Today,
             VersionState::Succeeded if beyond => {
                 result.delete.push(number.clone());
                 continue;
             }
-            VersionState::Succeeded if is_usable(version) => Kept::History,
-            VersionState::Succeeded => Kept::Excluded,
-            _ => Kept::Unfinished,
+            VersionState::Succeeded if is_usable(version) => KeepReason::History,
+            VersionState::Succeeded => KeepReason::Excluded,
+            _ => KeepReason::Unfinished,
         };
         result.kept.push((number.clone(), kept));
     }
     result
 }
 
-/// Whether some region's `latest` could be it.
+/// Whether `latest` could resolve to it in any region.
 fn is_usable(version: &ImageVersion) -> bool {
     version.regions.iter().any(|region| version.usable_in(&region.region))
 }
@@ -176,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn three_stay_by_default_and_fewer_than_two_are_refused() {
+    fn default_history_is_three_and_fewer_than_two_is_rejected() {
         assert_eq!(MaxHistory::default().get(), 3);
         assert!("1".parse::<MaxHistory>().unwrap_err().to_string().contains("at least 2"));
         assert_eq!("5".parse::<MaxHistory>().unwrap().get(), 5);
@@ -184,21 +191,21 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_beyond_the_history_go_oldest_first() {
+    fn versions_beyond_the_history_are_deleted_oldest_first() {
         let all = ["2026.11.10", "2026.9.30", "2026.11.12", "2026.11.14", TODAY].map(version);
         assert_eq!(texts(&prune_of(&all, &[]).delete), ["2026.9.30", "2026.11.10"]);
     }
 
     #[test]
-    fn a_used_version_stays_and_does_not_save_another() {
+    fn used_version_is_kept_without_extending_the_history() {
         let all = ["2026.11.10", "2026.11.11", "2026.11.12", "2026.11.14", TODAY].map(version);
         let pruned = prune_of(&all, &["2026.11.10"]);
         assert_eq!(texts(&pruned.delete), ["2026.11.11"]);
-        assert!(pruned.kept.contains(&(number("2026.11.10"), Kept::Used)));
+        assert!(pruned.kept.contains(&(number("2026.11.10"), KeepReason::Used)));
     }
 
     #[test]
-    fn bad_versions_do_not_drive_out_good_ones() {
+    fn excluded_versions_do_not_displace_usable_ones() {
         let all = [
             version("2026.11.01"),
             version("2026.11.02"),
@@ -209,27 +216,27 @@ mod tests {
         ];
         let pruned = prune_of(&all, &[]);
         assert!(pruned.delete.is_empty(), "{pruned:?}");
-        assert_eq!(pruned.kept[5].1, Kept::Excluded);
+        assert_eq!(pruned.kept[5].1, KeepReason::Excluded);
     }
 
     #[test]
-    fn an_excluded_version_older_than_the_history_goes() {
+    fn excluded_version_older_than_the_history_is_deleted() {
         let all = [excluded("2026.11.01"), version("2026.11.02"), version("2026.11.03"), version(TODAY)];
         assert_eq!(texts(&prune_of(&all, &[]).delete), ["2026.11.01"]);
     }
 
     #[test]
-    fn failed_versions_are_told_apart_and_unfinished_ones_left_alone() {
+    fn failed_versions_are_listed_separately_and_unfinished_ones_kept() {
         let mut all = ["2026.11.01", "2026.11.02"].map(version);
         all[0].state = VersionState::Failed;
         all[1].state = VersionState::Creating;
         let pruned = prune_of(&all, &[]);
         assert_eq!((texts(&pruned.failed), pruned.delete.len()), (vec!["2026.11.01"], 0));
-        assert_eq!(pruned.kept, [(number("2026.11.02"), Kept::Unfinished)]);
+        assert_eq!(pruned.kept, [(number("2026.11.02"), KeepReason::Unfinished)]);
     }
 
     #[test]
-    fn recipes_use_what_they_name_and_instances_what_they_run() {
+    fn versions_in_recipes_and_instances_are_in_use() {
         let versions = ["2026.11.01", "2026.11.08", TODAY].map(version);
         let with = |image| {
             let mut pool = pool();
@@ -248,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn one_copy_serves_600_nodes_and_three_are_the_least() {
+    fn replicas_are_one_per_600_nodes_and_at_least_three() {
         assert_eq!((replicas(1, None), replicas(1800, None), replicas(1801, None)), (3, 3, 4));
         assert_eq!((replicas(10, Some(5)), replicas(10, Some(0)), replicas(100_000, None)), (5, 1, 100));
     }
 
     proptest! {
         #[test]
-        fn pruning_takes_nothing_used_nothing_of_today_and_leaves_the_newest_usable(
+        fn pruning_keeps_used_versions_todays_and_the_newest_usable(
             days in prop::collection::btree_map(1u32..28, (0u8..4, any::<bool>(), any::<bool>()), 0..14),
             history in 2u32..5,
         ) {

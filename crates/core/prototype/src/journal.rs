@@ -1,4 +1,9 @@
-//! What a run writes down before and after each act, and what can be told from it afterwards.
+//! The journal of a run: what it records around each action, and the state of the run that follows from it.
+//!
+//! The journal is written ahead. `Started` is stored *before* the request is sent, with everything that is needed to undo the action or to
+//! find out whether it happened ([`Memo`]). `Accepted` stores the handle of a long operation, and `Succeeded` or `Failed` end the attempt.
+//! A process that dies at any point therefore leaves a journal from which another process can continue: an action that is started but not
+//! finished may or may not have happened, so the step reads the resource before it acts again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,128 +12,114 @@ use jiff::Timestamp;
 use kiln_types::{ErrorClass, OperationHandle, Protection, Revision, VersionNumber};
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::run::{Header, RunId};
-use crate::step::{Held, Step};
+use crate::step::{Hold, Step};
 
 /// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     pub run: RunId,
-    /// When it was written.
     pub at: Timestamp,
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What happened.
+/// A journalled event of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
-    /// The run began.
     Opened {
-        /// What was settled then.
         header: Box<Header>,
     },
-    /// Somebody goes on with a run that nobody carries any more. What failed before is excused.
-    Resumed { who: String },
-    /// The step's act comes next. Written before it.
+    /// Another process continues the run. Earlier failures are excused, see [`Progress::excused`].
+    Resumed {
+        who: String,
+    },
+    /// The step is about to act.
     Started {
         step: Step,
-        /// What has to be known to give back what it takes, or to tell whether it took place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         memo: Option<Memo>,
     },
-    /// The cloud took the act up and goes on with it by itself.
+    /// The cloud accepted the request and continues on its own.
     Accepted {
         step: Step,
-        /// By which it is asked after.
         handle: OperationHandle,
     },
     /// The step is done, or was found done.
     Succeeded {
         step: Step,
-        /// What later steps need of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<Output>,
     },
-    /// An act did not work.
     Failed {
         step: Step,
         failure: StepFailure,
-        /// No further try: the run gives back what it holds and ends.
-        for_good: bool,
+        /// The step is not retried: the run releases its holds and ends.
+        permanent: bool,
     },
-    /// The run is over.
     Closed {
-        /// How it ended.
         outcome: Outcome,
     },
 }
 
-/// What has to be known of the time before an act.
+/// State from before an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Memo {
-    /// The protection of the donor.
+    /// The protection of the donor's instance.
     Protection(Protection),
-    /// The boot that the node was in.
+    /// The boot id of the donor's node.
     Boot(Option<String>),
-    /// How many instances the pool wanted, and what it was when it was read.
-    Capacity {
-        /// So many.
-        instances: u32,
-        /// The mark of that reading.
-        revision: Option<Revision>,
-    },
-    /// What goes away, where a step may have to remove several things one after the other.
+    /// The capacity of the pool and its revision.
+    Capacity { instances: u32, revision: Option<Revision> },
+    /// The resource that is removed, for steps that may have to remove several one by one.
     Target(String),
 }
 
-/// What later steps need.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Output {
-    /// How much there is to do.
     Route(Route),
-    /// The canary spoke against the version, for this reason.
-    Bad(String),
+    /// The canary failed, for this reason.
+    Rejected(String),
     /// A sentence for the history.
-    Said(String),
+    Note(String),
 }
 
-/// How much of the work an earlier run has done today.
+/// Where a run begins, depending on what an earlier run has done today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Route {
-    /// Nothing.
-    WholeWay,
-    /// The disk is copied.
-    FromCopy,
-    /// The version exists or is being made.
+    Full,
+    /// Today's snapshot exists.
+    FromSnapshot,
+    /// Today's version exists or is being created.
     FromVersion,
 }
 
-/// Why a step did not work.
+/// Why a step failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepFailure {
-    /// What it means.
     pub class: ErrorClass,
     pub message: String,
 }
 
-/// Clouds say a lot when they fail. A journal has to hold every failure of a run, and whoever reads it the first sentences.
-const LONGEST_MESSAGE: usize = 600;
+/// Clouds return long error messages. The journal must have room for every failure of a run, and a reader needs the first sentences.
+const MAX_MESSAGE: usize = 600;
 
 impl StepFailure {
-    /// A failure, with as much of its sentence as a journal keeps.
+    /// A failure with its message cut to [`MAX_MESSAGE`] characters.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self { class, message: message.into() }.shortened()
     }
 
     pub(crate) fn shortened(mut self) -> Self {
-        if let Some((end, _)) = self.message.char_indices().nth(LONGEST_MESSAGE) {
+        if let Some((end, _)) = self.message.char_indices().nth(MAX_MESSAGE) {
             self.message.truncate(end);
             self.message.push('…');
         }
@@ -146,41 +137,52 @@ impl fmt::Display for StepFailure {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Outcome {
-    /// New nodes are made from this version.
+    /// New nodes are created from this version.
     Completed { version: VersionNumber },
-    /// Everything is given back. New nodes are made as before, or from the new version where the step comes after `include`.
+    /// All holds are released. New nodes are created as before, or from the new version if the step comes after `include`.
     Failed { step: Step, failure: StepFailure },
-    /// The canary did not join. The version stays excluded, and the line names it as bad.
-    Condemned { version: VersionNumber, reason: String },
+    /// The canary did not become Ready. The version stays excluded.
+    Rejected { version: VersionNumber, reason: String },
 }
 
-/// How far a step is.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Completed { version } => write!(f, "completed: new nodes are created from version {version}"),
+            Self::Failed { step, failure } => write!(f, "failed at {step}, all holds released: {failure}"),
+            Self::Rejected { version, reason } => {
+                write!(f, "version {version} was rejected and stays excluded: {reason}")
+            }
+        }
+    }
+}
+
+/// The progress of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// When it was begun first.
+    /// When it was first started.
     pub began: Option<Timestamp>,
-    /// How often it was begun.
     pub attempts: u32,
-    /// How often it was begun for the same thing with nothing going wrong, and when last: an act that reports success and has not happened.
+    /// How often in a row it was started for the same target without a failure, and when last. More than one means that the action
+    /// reports success without effect.
     pub repeats: Option<(u32, Timestamp)>,
-    /// What was so before the last act. A step that finds its work done does not act, so that no act of ours is in it.
+    /// From before the last action.
     pub memo: Option<Memo>,
-    /// The operation that goes on.
+    /// The running operation.
     pub handle: Option<OperationHandle>,
-    /// The last act was refused because the thing was not what was read: it certainly did not happen.
+    /// The last request failed its precondition, so it certainly had no effect.
     pub refused: bool,
-    /// What went wrong, oldest first.
+    /// Oldest first.
     pub failures: Vec<(Timestamp, StepFailure)>,
-    /// There is no further try.
     pub given_up: bool,
-    /// How many of these somebody knew of when the run was resumed.
+    /// How many of `failures` are from before the run was last resumed. They do not count against the number of attempts: their cause has
+    /// usually been removed by then, and a run that was stuck would otherwise be stuck again after one attempt.
     pub excused: usize,
-    /// When it was done, and what it gave.
     pub done: Option<(Timestamp, Option<Output>)>,
 }
 
 impl Progress {
-    /// Whether an act with this memo is the last one again. Another target, or none, is another thing to do.
+    /// Whether an action with this memo repeats the last one. A different target is a different action.
     pub(crate) fn is_repeated_by(&self, memo: Option<&Memo>) -> bool {
         match (&self.memo, memo) {
             (Some(Memo::Target(before)), Some(Memo::Target(now))) => before == now,
@@ -204,74 +206,52 @@ impl Progress {
     }
 }
 
-/// A run as its journal tells it.
+/// The state of a run, replayed from its journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     pub id: RunId,
-    /// What was settled.
     pub header: Header,
     steps: BTreeMap<Step, Progress>,
-    /// When something happened last: patience counts from here.
+    /// When the last event was recorded. Timeouts count from here.
     pub last: Timestamp,
-    /// Who carries the run has just done the step before this one, so that its outcome need not be read again.
-    pub(crate) in_stride: bool,
-    /// The step that failed for good, and why.
+    /// The current process has done the previous step itself and nothing failed since, so that its result need not be read again.
+    pub(crate) uninterrupted: bool,
+    /// The step that failed permanently.
     pub failed: Option<(Step, StepFailure)>,
-    /// How it ended.
     pub closed: Option<(Timestamp, Outcome)>,
 }
 
-/// Entries that no run can have written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadJournal {
-    /// A later kiln wrote it.
-    #[error("run {run} was written in form {schema}; this kiln reads form {known}: use the kiln that started it")]
-    Schema {
-        run: RunId,
-        schema: u32,
-        /// Ours.
-        known: u32,
-    },
-    /// An entry of a run that was never opened.
-    #[error("the journal has an entry of run {0} that was never opened")]
-    NotOpened(RunId),
-}
-
 impl Run {
-    /// All runs of a journal, in the order in which they were opened.
-    pub fn replay(entries: &[Entry]) -> Result<Vec<Self>, BadJournal> {
+    /// Replays all runs of a journal, in the order in which they were opened.
+    pub fn replay(entries: &[Entry]) -> Result<Vec<Self>, Error> {
         let mut runs: Vec<Self> = Vec::new();
         for entry in entries {
             if let Event::Opened { header } = &entry.event {
-                runs.push(Self::open(entry.run.clone(), Header::clone(header))?);
+                runs.push(Self::open(entry.run.clone(), Header::clone(header)));
                 continue;
             }
             let run = runs.iter_mut().find(|run| run.id == entry.run);
-            run.ok_or_else(|| BadJournal::NotOpened(entry.run.clone()))?.note(entry.at, &entry.event);
+            run.ok_or_else(|| Error::RunNotOpened(entry.run.clone()))?.apply(entry.at, &entry.event);
         }
-        // Whoever replays has not seen what happened.
         for run in &mut runs {
-            run.in_stride = false;
+            run.uninterrupted = false;
         }
         Ok(runs)
     }
 
-    /// A run that has done nothing yet.
-    pub fn open(id: RunId, header: Header) -> Result<Self, BadJournal> {
-        if header.schema > crate::run::SCHEMA {
-            return Err(BadJournal::Schema { run: id, schema: header.schema, known: crate::run::SCHEMA });
-        }
+    /// A run without any progress.
+    pub fn open(id: RunId, header: Header) -> Self {
         let last = header.started;
-        Ok(Self { id, header, steps: BTreeMap::new(), last, in_stride: false, failed: None, closed: None })
+        Self { id, header, steps: BTreeMap::new(), last, uninterrupted: false, failed: None, closed: None }
     }
 
-    /// Takes in what happened.
-    pub fn note(&mut self, at: Timestamp, event: &Event) {
+    /// Applies a recorded event.
+    pub fn apply(&mut self, at: Timestamp, event: &Event) {
         self.last = at;
         match event {
             Event::Opened { .. } => {}
             Event::Resumed { .. } => {
-                self.in_stride = false;
+                self.uninterrupted = false;
                 for progress in self.steps.values_mut() {
                     progress.excused = progress.failures.len();
                     progress.repeats = None;
@@ -282,20 +262,20 @@ impl Run {
                 self.steps.entry(*step).or_default().handle = Some(handle.clone());
             }
             Event::Succeeded { step, output } => {
-                self.in_stride = true;
+                self.uninterrupted = true;
                 let progress = self.steps.entry(*step).or_default();
                 progress.handle = None;
                 progress.done = Some((at, output.clone()));
             }
-            Event::Failed { step, failure, for_good } => {
-                self.in_stride = false;
+            Event::Failed { step, failure, permanent } => {
+                self.uninterrupted = false;
                 let progress = self.steps.entry(*step).or_default();
                 progress.handle = None;
                 progress.repeats = None;
                 progress.refused |= failure.class == ErrorClass::Precondition;
                 progress.failures.push((at, failure.clone()));
-                progress.given_up |= *for_good;
-                if *for_good && self.failed.is_none() {
+                progress.given_up |= *permanent;
+                if *permanent && self.failed.is_none() {
                     self.failed = Some((*step, failure.clone()));
                 }
             }
@@ -303,14 +283,14 @@ impl Run {
         }
     }
 
-    /// The operation of a step came to its end. What it left behind is read, not believed, so this is written nowhere.
-    pub fn settle(&mut self, step: Step) {
+    /// Drops the handle of a step whose operation has ended. The step then reads the resource. This is not recorded.
+    pub fn clear_handle(&mut self, step: Step) {
         if let Some(progress) = self.steps.get_mut(&step) {
             progress.handle = None;
         }
     }
 
-    /// How far a step is.
+    /// The progress of a step, if there is any.
     pub fn step(&self, step: Step) -> Option<&Progress> {
         self.steps.get(&step)
     }
@@ -320,45 +300,45 @@ impl Run {
         self.steps.get(&step).is_some_and(|progress| progress.done.is_some())
     }
 
-    /// Whether a step was given up.
+    /// Whether a step failed permanently.
     pub fn is_given_up(&self, step: Step) -> bool {
         self.steps.get(&step).is_some_and(|progress| progress.given_up)
     }
 
-    /// Whether a step was begun.
+    /// Whether a step was started.
     pub fn is_begun(&self, step: Step) -> bool {
         self.steps.get(&step).is_some_and(|progress| progress.attempts > 0)
     }
 
-    /// Whether the run may hold something. What was begun counts as held: giving back what was never taken does nothing.
-    pub fn holds(&self, held: Held) -> bool {
-        self.is_begun(held.taken_by()) && !self.is_done(held.given_back_by())
+    /// Whether the run may have a hold: its step was started, and the step that releases it is not done.
+    pub fn is_holding(&self, hold: Hold) -> bool {
+        self.is_begun(hold.acquired_by()) && !self.is_done(hold.released_by())
     }
 
-    /// What the run may hold, the last taken first.
-    pub fn held(&self) -> Vec<Held> {
-        let mut all: Vec<_> = Held::ALL.into_iter().filter(|held| self.holds(*held)).collect();
-        all.reverse();
-        all
+    /// The holds that the run may have, last acquired first: the order in which they are released.
+    pub fn holds(&self) -> Vec<Hold> {
+        let mut holds: Vec<_> = Hold::ALL.into_iter().filter(|hold| self.is_holding(*hold)).collect();
+        holds.reverse();
+        holds
     }
 
-    /// How much there is to do.
+    /// Where the run begins.
     pub fn route(&self) -> Route {
         match self.steps.get(&Step::Survey).and_then(|progress| progress.done.as_ref()) {
             Some((_, Some(Output::Route(route)))) => *route,
-            _ => Route::WholeWay,
+            _ => Route::Full,
         }
     }
 
-    /// What the canary said against the version.
-    pub fn condemned(&self) -> Option<&str> {
+    /// Why the canary failed.
+    pub fn rejected(&self) -> Option<&str> {
         match self.steps.get(&Step::AwaitCanary)?.done.as_ref()? {
-            (_, Some(Output::Bad(reason))) => Some(reason),
+            (_, Some(Output::Rejected(reason))) => Some(reason),
             _ => None,
         }
     }
 
-    /// The protection that the donor had before.
+    /// The protection that the donor's instance had before the run.
     pub fn protection_before(&self) -> Option<Protection> {
         match self.steps.get(&Step::Protect)?.memo.as_ref()? {
             Memo::Protection(before) => Some(*before),

@@ -1,4 +1,4 @@
-//! What `latest` means: which version a new instance gets.
+//! The version that a new instance gets.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -8,54 +8,63 @@ use serde::Serialize;
 
 use crate::provenance::Provenance;
 
-/// The version that `latest` resolves to in a region: the highest that is finished, copied there and not excluded.
+/// The version that `latest` resolves to in a region: the highest that is complete there and not excluded.
 pub fn latest<'a>(versions: &'a [ImageVersion], region: &str) -> Option<&'a ImageVersion> {
     versions.iter().filter(|version| version.usable_in(region)).max_by(|a, b| a.number.cmp(&b.number))
 }
 
-/// What an instance made now would be made from.
+/// The image that a new instance would be created from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind", content = "of")]
 pub enum NewNodes {
-    /// The latest version of the pool's line.
+    /// The latest version of the pool's definition.
     Latest(VersionNumber),
     /// A version that the recipe names.
     Pinned(VersionNumber),
-    /// The recipe names the line, and no version of it can be used: no instance can be made.
+    /// The recipe names the definition, but no version of it is usable, so that no instance can be created.
     NothingUsable,
-    /// The recipe names something else.
-    Elsewhere(String),
+    /// The recipe names another image.
+    OtherImage(String),
 }
 
-/// What new nodes of a recipe get, given its line's versions.
-pub fn new_nodes(image: &ImageSource, line: &DefinitionName, versions: &[ImageVersion], region: &str) -> NewNodes {
+/// Determines what new nodes get, from the recipe's image and the definition's versions.
+pub fn new_nodes(
+    image: &ImageSource,
+    definition: &DefinitionName,
+    versions: &[ImageVersion],
+    region: &str,
+) -> NewNodes {
     match image {
-        ImageSource::Definition(named) if same_definition(named, line) => {
+        ImageSource::Definition(named) if same_definition(named, definition) => {
             latest(versions, region).map_or(NewNodes::NothingUsable, |version| NewNodes::Latest(version.number.clone()))
         }
-        ImageSource::ExactVersion(named, number) if same_definition(named, line) => NewNodes::Pinned(number.clone()),
-        other => NewNodes::Elsewhere(source_text(other)),
+        ImageSource::ExactVersion(named, number) if same_definition(named, definition) => {
+            NewNodes::Pinned(number.clone())
+        }
+        other => NewNodes::OtherImage(describe_image(other)),
     }
 }
 
-/// Azure's names have no case.
+/// Compares definitions without case, as Azure does.
 pub fn same_definition(a: &DefinitionName, b: &DefinitionName) -> bool {
     a.gallery.as_str().eq_ignore_ascii_case(b.gallery.as_str()) && a.definition.eq_ignore_ascii_case(&b.definition)
 }
 
-/// The version of a line that an image is, if it is one.
-pub fn version_of<'a>(image: &'a ImageSource, line: &DefinitionName) -> Option<&'a VersionNumber> {
+/// The version of a definition that an image refers to.
+pub fn version_of<'a>(image: &'a ImageSource, definition: &DefinitionName) -> Option<&'a VersionNumber> {
     match image {
-        ImageSource::ExactVersion(named, number) if same_definition(named, line) => Some(number),
+        ImageSource::ExactVersion(named, number) if same_definition(named, definition) => Some(number),
         _ => None,
     }
 }
 
-/// An image in words.
-pub fn source_text(image: &ImageSource) -> String {
+/// Describes an image for people.
+pub fn describe_image(image: &ImageSource) -> String {
     match image {
-        ImageSource::Definition(line) => format!("{}/{} (latest)", line.gallery, line.definition),
-        ImageSource::ExactVersion(line, number) => format!("{}/{}/{number}", line.gallery, line.definition),
+        ImageSource::Definition(definition) => format!("{}/{} (latest)", definition.gallery, definition.definition),
+        ImageSource::ExactVersion(definition, number) => {
+            format!("{}/{}/{number}", definition.gallery, definition.definition)
+        }
         ImageSource::Marketplace(image) => {
             format!("{}:{}:{}:{}", image.publisher, image.offer, image.sku, image.version)
         }
@@ -63,18 +72,18 @@ pub fn source_text(image: &ImageSource) -> String {
     }
 }
 
-/// The day in a version's number, where it is one.
+/// The day that a version's number encodes, if it is a date.
 pub fn day_of(number: &VersionNumber) -> Option<Date> {
     let [year, month, day] = number.parts();
     Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()
 }
 
-/// When a version's disk was copied: as its tags say, else when the cloud says that it was published, else its day.
-pub fn made_at(version: &ImageVersion) -> Option<Timestamp> {
-    let said = Provenance::read(&version.tags).built_at;
+/// When a version's disk was copied: from its tags, else its creation time, else the day in its number.
+pub fn created_at(version: &ImageVersion) -> Option<Timestamp> {
+    let tagged = Provenance::read(&version.tags).built_at;
     let published = || version.created.as_deref().and_then(|text| text.parse().ok());
     let day = || Offset::UTC.to_timestamp(day_of(&version.number)?.at(0, 0, 0, 0)).ok();
-    said.or_else(published).or_else(day)
+    tagged.or_else(published).or_else(day)
 }
 
 #[cfg(test)]
@@ -86,21 +95,21 @@ mod tests {
     use crate::sample::{REGION, definition_name, exact, excluded, marketplace, number, tags, version};
 
     #[test]
-    fn new_nodes_get_what_the_recipe_names() {
+    fn new_nodes_get_the_image_in_the_recipe() {
         let versions = [version("2026.11.08"), excluded("2026.11.15")];
         let of =
             |image: &ImageSource, versions: &[ImageVersion]| new_nodes(image, &definition_name(), versions, REGION);
-        let line = ImageSource::Definition(definition_name());
-        assert_eq!(of(&line, &versions), NewNodes::Latest(number("2026.11.08")));
-        assert_eq!(of(&line, &versions[1..]), NewNodes::NothingUsable);
+        let definition = ImageSource::Definition(definition_name());
+        assert_eq!(of(&definition, &versions), NewNodes::Latest(number("2026.11.08")));
+        assert_eq!(of(&definition, &versions[1..]), NewNodes::NothingUsable);
         assert_eq!(of(&exact("2026.11.15"), &versions), NewNodes::Pinned(number("2026.11.15")));
         assert!(
-            matches!(of(&marketplace(), &versions), NewNodes::Elsewhere(text) if text.starts_with("microsoft-aks:"))
+            matches!(of(&marketplace(), &versions), NewNodes::OtherImage(text) if text.starts_with("microsoft-aks:"))
         );
     }
 
     #[test]
-    fn a_line_is_the_same_whatever_its_case() {
+    fn definitions_are_compared_without_case() {
         let shouted = DefinitionName { definition: definition_name().definition.to_uppercase(), ..definition_name() };
         assert!(same_definition(&definition_name(), &shouted));
         assert_eq!(
@@ -110,15 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn the_age_of_a_version_is_that_of_its_disk() {
+    fn version_is_as_old_as_its_disk() {
         let at = |text: &str| Some(text.parse::<Timestamp>().unwrap());
         let mut version = version("2026.11.15");
-        assert_eq!(made_at(&version), at("2026-11-15T00:00:00Z"));
+        assert_eq!(created_at(&version), at("2026-11-15T00:00:00Z"));
         version.created = Some("2026-11-15T22:00:00Z".into());
-        assert_eq!(made_at(&version), at("2026-11-15T22:00:00Z"));
+        assert_eq!(created_at(&version), at("2026-11-15T22:00:00Z"));
         version.tags = tags([("BuiltAt", "2026-11-15 20:00:00.0")]);
-        assert_eq!(made_at(&version), at("2026-11-15T20:00:00Z"));
-        assert_eq!(made_at(&crate::sample::version("1.0.0")), None);
+        assert_eq!(created_at(&version), at("2026-11-15T20:00:00Z"));
+        assert_eq!(created_at(&crate::sample::version("1.0.0")), None);
     }
 
     fn any_version() -> impl Strategy<Value = ImageVersion> {
@@ -142,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn latest_is_what_a_search_from_the_highest_day_down_finds(versions in prop::collection::vec(any_version(), 0..8)) {
+        fn latest_is_the_highest_usable_version(versions in prop::collection::vec(any_version(), 0..8)) {
             let mut oracle = None;
             'days: for day in (1..20).rev() {
                 for version in versions.iter().filter(|version| version.number.parts()[2] == day) {

@@ -1,4 +1,4 @@
-//! The names of what the operation makes. They are kamino's, so that its users switch in place.
+//! The names of the resources that a run creates. They are kamino's, so that its users can switch in place.
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
@@ -6,40 +6,19 @@ use kiln_types::{
     BadName, DefinitionIdentity, DefinitionName, Gallery, GalleryName, PoolName, SnapshotName, VersionNumber,
 };
 
-/// The publisher of every line that the operation makes.
+/// The publisher of every image definition that kiln creates.
 pub const PUBLISHER: &str = "VMSS-Prototype-Pattern";
 
-/// What a gallery that the operation makes says of itself.
+/// The description of a gallery that kiln creates.
 pub const GALLERY_DESCRIPTION: &str = "Kamino VMSS images";
 
-/// The tag with the node that a version was made of.
-pub const BUILT_FROM_TAG: &str = "BuiltFrom";
-
-/// The tag with the time at which a version's disk was copied.
-pub const BUILT_AT_TAG: &str = "BuiltAt";
-
-/// The tag of a pool with the run that works on it.
-pub const RUN_TAG: &str = "kiln-run";
-
-/// The tag of a pool whose recipe is down to the image: no custom data, no script.
-pub const RECIPE_TAG: &str = "kiln-recipe";
-
-/// What [`RECIPE_TAG`] says then.
-pub const RECIPE_OF_IMAGE: &str = "image";
-
-/// The tag of a copy with the version that is made of it.
-pub const VERSION_TAG: &str = "kiln-version";
-
-/// The tag of a line with the versions that nobody may get, by spaces.
-pub const BAD_TAG: &str = "kiln-bad";
-
-/// The gallery of a resource group. kamino writes `-` as `_`; here everything that a gallery's name cannot hold is written so.
+/// The name of a resource group's gallery. kamino replaces `-` by `_`; kiln replaces every character that gallery names do not allow.
 pub fn gallery(resource_group: &str) -> Result<GalleryName, BadName> {
     let plain: String = resource_group.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     format!("SIG_{plain}").parse()
 }
 
-/// The gallery of a resource group, to be made in a region.
+/// The gallery of a resource group, to be created in a region.
 pub fn new_gallery(resource_group: &str, location: &str) -> Result<Gallery, BadName> {
     Ok(Gallery {
         name: gallery(resource_group)?,
@@ -48,12 +27,12 @@ pub fn new_gallery(resource_group: &str, location: &str) -> Result<Gallery, BadN
     })
 }
 
-/// The image line of a pool.
-pub fn line(resource_group: &str, pool: &PoolName) -> Result<DefinitionName, BadName> {
+/// The name of a pool's image definition.
+pub fn definition(resource_group: &str, pool: &PoolName) -> Result<DefinitionName, BadName> {
     Ok(DefinitionName { gallery: gallery(resource_group)?, definition: format!("kamino-{pool}-prototype") })
 }
 
-/// What the image line of a pool is found by.
+/// Publisher, offer and SKU of a pool's image definition.
 pub fn definition_identity(resource_group: &str, pool: &PoolName) -> DefinitionIdentity {
     DefinitionIdentity {
         publisher: PUBLISHER.to_owned(),
@@ -62,15 +41,15 @@ pub fn definition_identity(resource_group: &str, pool: &PoolName) -> DefinitionI
     }
 }
 
-/// The copy of a donor's disk while a version is made of it.
+/// The name of the snapshot from which a pool's next version is created.
 pub fn snapshot(pool: &PoolName) -> Result<SnapshotName, BadName> {
     format!("snapshot_{pool}").parse()
 }
 
-/// The version that a run started at this time makes: its UTC day.
+/// The version that a run started at this time creates: its UTC day.
 pub fn version_of_day(started: Timestamp) -> VersionNumber {
     let day = Offset::UTC.to_datetime(started).date();
-    // A year before 0 would print a sign; no run starts then.
+    // A year before 0 would print with a sign.
     let written = format!("{:04}.{:02}.{:02}", day.year().max(0), day.month(), day.day());
     written.parse().expect("three short numbers are a version")
 }
@@ -84,28 +63,28 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_that_kamino_gives() {
+    fn names_are_the_same_as_kaminos() {
         let group = "kubernetes-westus2-17813";
         assert_eq!(gallery(group).unwrap().as_str(), "SIG_kubernetes_westus2_17813");
-        assert_eq!(line(group, &pool()).unwrap().definition, "kamino-k8s-agentpool1-26100436-vmss-prototype");
+        assert_eq!(definition(group, &pool()).unwrap().definition, "kamino-k8s-agentpool1-26100436-vmss-prototype");
         assert_eq!(snapshot(&pool()).unwrap().as_str(), "snapshot_k8s-agentpool1-26100436-vmss");
         let identity = definition_identity(group, &pool());
         assert_eq!((identity.offer.as_str(), identity.sku.as_str()), (group, "k8s-agentpool1-26100436-vmss"));
     }
 
     #[test]
-    fn what_a_gallery_name_cannot_hold_becomes_an_underscore() {
+    fn characters_that_gallery_names_do_not_allow_become_underscores() {
         assert_eq!(gallery("My.Group(1)x").unwrap().as_str(), "SIG_My_Group_1_x");
     }
 
     #[test]
-    fn a_group_whose_gallery_would_end_in_an_underscore_is_refused_by_name() {
+    fn gallery_name_that_would_end_in_an_underscore_is_rejected() {
         let error = gallery("group-").unwrap_err();
         assert_eq!(error.input, "SIG_group_");
     }
 
     #[test]
-    fn a_day_is_a_utc_day_and_written_with_its_zeros() {
+    fn version_is_the_utc_day_with_leading_zeros() {
         let day = |text: &str| version_of_day(text.parse().unwrap()).to_string();
         assert_eq!(day("2026-11-15T23:59:59Z"), "2026.11.15");
         assert_eq!(day("2026-11-16T00:00:00Z"), "2026.11.16");

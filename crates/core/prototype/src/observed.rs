@@ -1,83 +1,63 @@
-//! What was read of the outside, for one decision.
+//! The state of cloud and cluster, as read for one decision.
 
-use kiln_types::{Gallery, ImageDefinition, ImageVersion, Instance, Pool, Snapshot};
+use kiln_types::{Gallery, ImageDefinition, ImageVersion, Instance, Node, Pool, Snapshot};
 
 use crate::action::Action;
 
-/// A thing that can be read. Each is one question to one outside system, or a page of them.
+/// Something that can be read, with one request or a list of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fact {
-    /// What speaks against the run. Who reads this may fill in what else was read on the way.
-    Refusals,
+    /// The result of the preflight check. Reading it may fill in other facts on the way.
+    Blockers,
     Pool,
-    /// Whether the recipe before the first run is kept.
+    /// Whether the original recipe is saved.
     Saved,
     Gallery,
-    Line,
+    Definition,
     Versions,
-    /// The copy of the donor's disk.
     Snapshot,
-    /// The donor as the cloud sees it.
+    /// The donor in the cloud.
     Instance,
-    /// The donor as Kubernetes sees it.
+    /// The donor in the cluster.
     Node,
     /// All instances of the pool.
     Instances,
-    /// The throw-away pool, and its node.
+    /// The canary's scale set and its node.
     Canary,
 }
 
-/// What was read. `None` is "not read"; a thing that was looked for and does not exist is `Some(None)`.
+/// The facts that were read. `None` means "not read"; a resource that does not exist is `Some(None)`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
-    /// Reasons, empty when there is none.
-    pub refusals: Option<Vec<String>>,
+    pub blockers: Option<Vec<String>>,
     pub pool: Option<Pool>,
-    /// Whether the recipe before the first run is kept.
     pub saved: Option<bool>,
     pub gallery: Option<Option<Gallery>>,
-    pub line: Option<Option<ImageDefinition>>,
+    pub definition: Option<Option<ImageDefinition>>,
     pub versions: Option<Vec<ImageVersion>>,
     pub snapshot: Option<Option<Snapshot>>,
-    /// The donor as the cloud sees it.
     pub instance: Option<Option<Instance>>,
-    /// The donor as Kubernetes sees it.
-    pub node: Option<Option<NodeView>>,
-    /// All instances.
+    pub node: Option<Option<Node>>,
     pub instances: Option<Vec<Instance>>,
-    /// The throw-away pool.
     pub canary: Option<Option<CanaryView>>,
 }
 
-/// What decisions need of a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeView {
-    /// The run that holds it, by its own mark.
-    pub held_by: Option<String>,
-    /// Kubelet says that it works, and was heard of lately.
-    pub ready: bool,
-    /// What its condition says when it does not.
-    pub why_not: String,
-    /// Changes with each boot.
-    pub boot: Option<String>,
-}
-
-/// What decisions need of a canary.
+/// The facts about a canary that decisions need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CanaryView {
-    /// The pool is being deleted.
-    pub leaving: bool,
-    /// Making it failed, with the cloud's words.
+    /// Its scale set is being deleted.
+    pub deleting: bool,
+    /// Why its creation failed, in the cloud's words.
     pub failed: Option<String>,
     /// Its node is Ready.
     pub ready: bool,
-    /// What is missing when it is not.
-    pub why_not: String,
+    /// Why its node is not Ready yet.
+    pub pending: String,
 }
 
 impl Observed {
-    /// Forgets what an act may have changed. What takes long lets everything else change meanwhile; so does waiting, after which a driver
-    /// begins with nothing.
+    /// Forgets what an action may have changed. Draining and installing take long enough that everything may have changed meanwhile;
+    /// the same goes for waiting, after which the engine starts with an empty value.
     pub fn forget(&mut self, action: &Action) {
         match action {
             Action::TagPool { .. }
@@ -86,14 +66,14 @@ impl Observed {
             | Action::AddInstances { .. } => (self.pool, self.instances) = (None, None),
             Action::SaveRecipe => self.saved = None,
             Action::CreateGallery(_) => self.gallery = None,
-            Action::CreateDefinition(_) | Action::TagDefinition { .. } => self.line = None,
+            Action::CreateDefinition(_) | Action::TagDefinition { .. } => self.definition = None,
             Action::DeleteVersion(_) | Action::Publish(_) | Action::Include(_) => self.versions = None,
             Action::HoldNode | Action::ReleaseNode => self.node = None,
             Action::SetProtection { .. } => (self.instance, self.instances) = (None, None),
             Action::PowerOff(_) | Action::Start => {
                 (self.instance, self.instances, self.node) = (None, None, None);
             }
-            // Whether the machine was off all the while is seen afterwards.
+            // The instance is read again, to see whether it was off all the time.
             Action::Snapshot(_) => (self.snapshot, self.instance) = (None, None),
             Action::DeleteSnapshot => self.snapshot = None,
             Action::CreateCanary(_) | Action::DeleteCanary => self.canary = None,
@@ -101,8 +81,8 @@ impl Observed {
         }
     }
 
-    pub(crate) fn refusals(&self) -> Result<&[String], Fact> {
-        self.refusals.as_deref().ok_or(Fact::Refusals)
+    pub(crate) fn blockers(&self) -> Result<&[String], Fact> {
+        self.blockers.as_deref().ok_or(Fact::Blockers)
     }
 
     pub(crate) fn pool(&self) -> Result<&Pool, Fact> {
@@ -117,8 +97,8 @@ impl Observed {
         self.gallery.as_ref().map(Option::as_ref).ok_or(Fact::Gallery)
     }
 
-    pub(crate) fn line(&self) -> Result<Option<&ImageDefinition>, Fact> {
-        self.line.as_ref().map(Option::as_ref).ok_or(Fact::Line)
+    pub(crate) fn definition(&self) -> Result<Option<&ImageDefinition>, Fact> {
+        self.definition.as_ref().map(Option::as_ref).ok_or(Fact::Definition)
     }
 
     pub(crate) fn versions(&self) -> Result<&[ImageVersion], Fact> {
@@ -133,7 +113,7 @@ impl Observed {
         self.instance.as_ref().map(Option::as_ref).ok_or(Fact::Instance)
     }
 
-    pub(crate) fn node(&self) -> Result<Option<&NodeView>, Fact> {
+    pub(crate) fn node(&self) -> Result<Option<&Node>, Fact> {
         self.node.as_ref().map(Option::as_ref).ok_or(Fact::Node)
     }
 
@@ -148,11 +128,11 @@ impl Observed {
     /// Whether a fact was read.
     pub fn knows(&self, fact: Fact) -> bool {
         match fact {
-            Fact::Refusals => self.refusals.is_some(),
+            Fact::Blockers => self.blockers.is_some(),
             Fact::Pool => self.pool.is_some(),
             Fact::Saved => self.saved.is_some(),
             Fact::Gallery => self.gallery.is_some(),
-            Fact::Line => self.line.is_some(),
+            Fact::Definition => self.definition.is_some(),
             Fact::Versions => self.versions.is_some(),
             Fact::Snapshot => self.snapshot.is_some(),
             Fact::Instance => self.instance.is_some(),

@@ -1,4 +1,4 @@
-//! What a run would do: before it, without touching anything.
+//! The plan of a run: its steps, durations, secrets, cost and blockers, without changing anything.
 
 mod durations;
 mod secrets;
@@ -6,222 +6,215 @@ mod text;
 
 use std::time::Duration;
 
-use kiln_types::{ImageSource, PoolName, VersionNumber};
+use kiln_types::{ImageSource, NodeName, PoolName, VersionNumber};
 use serde::Serialize;
 
 use crate::cost::{StorageCost, storage};
-use crate::history::{MaxHistory, prune, used};
+use crate::history::{prune, used};
 use crate::journal::Route;
-use crate::latest::{same_definition, source_text};
-use crate::ready_time::Span;
-use crate::refuse::{DefinitionChoice, Original, Preflight, Verdict, Wanted, check, choose_definition};
-use crate::run::Policy;
+use crate::latest::{describe_image, same_definition};
+use crate::preflight::{
+    DefinitionChoice, DefinitionRequirements, OriginalState, PreflightInput, PreflightReport, check, choose_definition,
+};
+use crate::run::RunOptions;
+use crate::span::Span;
 use crate::step::Step;
 
-pub use durations::{Durations, Source, Usual};
-pub use secrets::{Cloned, Fate, cloned};
+pub use durations::{DurationSource, Durations, ExpectedDuration};
+pub use secrets::{CloneTreatment, ClonedSecret, cloned_secrets};
 
-/// What a plan is made from, beside what preflight looks at.
+/// The input of [`plan`].
 #[derive(Debug, Clone, Copy)]
-pub struct Outlook<'a> {
-    /// What preflight looks at.
-    pub preflight: Preflight<'a>,
-    /// What was asked for.
-    pub policy: &'a Policy,
-    /// The version that the run would make.
+pub struct PlanInput<'a> {
+    pub preflight: PreflightInput<'a>,
+    /// Replicas of the version per region.
+    pub replicas: u32,
+    /// The version that the run would create.
     pub version: &'a VersionNumber,
-    /// Whether the gallery exists.
     pub gallery_exists: bool,
-    /// How much of the work an earlier run has done today.
     pub route: Route,
-    /// All instances of the pool.
     pub instances: &'a [kiln_types::Instance],
-    /// How long steps take.
     pub durations: &'a Durations,
 }
 
-/// One step of a plan.
+/// A step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Planned {
+pub struct PlannedStep {
     pub step: Step,
-    /// What it would do here.
     pub does: String,
-    /// How long it usually takes.
-    pub usual: Usual,
+    pub expected: ExpectedDuration,
 }
 
-/// A plan.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     pub pool: PoolName,
-    pub donor: String,
-    /// The version that would be made.
+    pub donor: NodeName,
     pub version: VersionNumber,
-    /// What new nodes are made from now.
+    /// The current image of new nodes.
     pub now: String,
-    /// What would be done, in order.
-    pub steps: Vec<Planned>,
-    /// How long that takes in all, the drain not counted.
+    pub steps: Vec<PlannedStep>,
+    /// The expected duration without the drain.
     pub total: Span,
-    /// How long the donor is away: from its power off until it is Ready again.
+    /// How long the donor is expected to be away, from power off until Ready.
     pub away: Span,
-    /// Secrets and credentials on the donor's disk, and what becomes of each in a clone.
-    pub cloned: Vec<Cloned>,
-    /// What keeping the versions costs.
+    /// Secrets on the donor's disk.
+    pub secrets: Vec<ClonedSecret>,
     pub cost: Option<StorageCost>,
-    /// What speaks against it.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub preflight: PreflightReport,
 }
 
-/// The steps for which the donor is away.
+/// The steps during which the donor is away.
 const AWAY: [Step; 4] = [Step::PowerOff, Step::Snapshot, Step::Start, Step::AwaitReady];
 
-/// What a run would do.
-pub fn plan(outlook: Outlook<'_>) -> Plan {
-    let Outlook { preflight, policy, version, durations, .. } = outlook;
-    let steps: Vec<Planned> = Step::ALL
+/// Plans a run.
+pub fn plan(input: PlanInput<'_>) -> Plan {
+    let PlanInput { preflight, version, durations, replicas, .. } = input;
+    let options = preflight.options;
+    let steps: Vec<PlannedStep> = Step::ALL
         .into_iter()
-        .filter_map(|step| Some(Planned { step, does: does(step, outlook)?, usual: durations.usual(step) }))
+        .filter_map(|step| Some(PlannedStep { step, does: describe(step, input)?, expected: durations.expected(step) }))
         .collect();
-    let sum = |of: &dyn Fn(Step) -> bool| {
-        let seconds = steps.iter().filter(|planned| of(planned.step)).filter_map(|planned| planned.usual.takes);
+    let sum = |counts: &dyn Fn(Step) -> bool| {
+        let seconds = steps.iter().filter(|planned| counts(planned.step)).filter_map(|planned| planned.expected.takes);
         Span::from_secs(seconds.sum::<Duration>().as_secs())
     };
-    let inside = preflight.inside.ok();
+    let inspection = preflight.inspection.ok();
     let cost = preflight.disk.and_then(|disk| {
-        let used = inside.map(|inside| inside.disk.used_bytes);
+        let used = inspection.map(|inspection| inspection.disk.used_bytes);
         let size = disk.size_gib.or(used.map(|_| 0))?;
-        Some(storage(size, used, policy.replicas, 1, policy.max_history))
+        Some(storage(size, used, replicas, 1, options.max_history.get()))
     });
     Plan {
         pool: preflight.pool.name.clone(),
         donor: preflight.node.name.clone(),
         version: version.clone(),
-        now: source_text(&preflight.pool.recipe.image),
+        now: describe_image(&preflight.pool.recipe.image),
         total: sum(&|_| true),
         away: sum(&|step| AWAY.contains(&step)),
         steps,
-        cloned: inside.map(cloned).unwrap_or_default(),
+        secrets: inspection.map(cloned_secrets).unwrap_or_default(),
         cost,
-        verdict: check(preflight),
+        preflight: check(preflight),
     }
 }
 
-/// What a step would do here; none when there is nothing to do.
-fn does(step: Step, outlook: Outlook<'_>) -> Option<String> {
-    let Outlook { preflight, policy, version, route, .. } = outlook;
+/// Describes the action of a step; `None` if it would do nothing.
+fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
+    let PlanInput { preflight, version, route, .. } = input;
+    let options = preflight.options;
     let (pool, node) = (preflight.pool, &preflight.node.name);
-    let whole_way = route == Route::WholeWay;
-    let when = |so: bool, text: String| so.then_some(text);
+    let is_full = route == Route::Full;
+    let when = |applies: bool, text: String| applies.then_some(text);
     match step {
-        // Reads alone, and what is done only when a canary fails.
-        Step::Preflight | Step::Survey | Step::Condemn => None,
+        // These only read, or happen only if a canary fails.
+        Step::Preflight | Step::Survey | Step::Reject => None,
         Step::Claim => Some(format!("tag `{}` with the run", pool.name)),
         Step::SaveRecipe => {
-            let first = *preflight.original == Original::CanBeSaved;
-            when(first, "keep the original recipe for `rollback --to original`".into())
+            let first = *preflight.original == OriginalState::CanBeSaved;
+            when(first, "save the original recipe for `rollback --to original`".into())
         }
-        Step::Gallery => when(!outlook.gallery_exists, format!("make gallery `{}`", preflight.definition_name.gallery)),
-        Step::Line => match line(outlook) {
-            Line::New(definition) => Some(format!("make image definition `{definition}`")),
-            Line::Existing => None,
+        Step::Gallery => when(!input.gallery_exists, format!("create gallery `{}`", preflight.definition_name.gallery)),
+        Step::Definition => match definition(input) {
+            DefinitionPlan::New(name) => Some(format!("create image definition `{name}`")),
+            DefinitionPlan::Existing => None,
         },
-        Step::ClearFailed => failed(outlook),
-        _ if step.is_of_the_bracket() && !whole_way => None,
-        Step::HoldNode => Some(format!("keep the autoscaler from `{node}` and cordon it")),
+        Step::ClearFailed => failed(input),
+        _ if step.is_donor_step() && !is_full => None,
+        Step::HoldNode => Some(format!("cordon `{node}` and disable its scale-down")),
         Step::Protect => Some("protect its instance from the scale set".into()),
-        Step::Drain => Some(drain(policy)),
+        Step::Drain => Some(drain(options)),
         Step::FirstBoot => {
-            let missing = preflight.inside.is_ok_and(|inside| inside.first_boot_unit.is_none());
-            when(missing, "install the first-boot unit by a pod; nothing else is changed".into())
+            let missing = preflight.inspection.is_ok_and(|inspection| inspection.first_boot_unit.is_none());
+            when(missing, "install the first-boot unit with a pod that changes nothing else".into())
         }
-        Step::PowerOff if policy.deallocate => Some(format!("deallocate `{node}`")),
-        Step::PowerOff => Some(format!("power `{node}` off, keeping its hardware")),
-        Step::Snapshot => Some("copy its OS disk".into()),
+        Step::PowerOff if options.deallocate => Some(format!("deallocate `{node}`")),
+        Step::PowerOff => Some(format!("stop `{node}`, keeping its hardware reserved")),
+        Step::Snapshot => Some("create a snapshot of its OS disk".into()),
         Step::Start => Some(format!("start `{node}`")),
         Step::AwaitReady => Some(format!("wait until `{node}` is Ready")),
-        Step::Unprotect => Some("give its protection back as it was".into()),
-        Step::ReleaseNode => Some("give cordon and annotation back as they were".into()),
+        Step::Unprotect => Some("restore its protection".into()),
+        Step::ReleaseNode => Some("restore its cordon and annotation".into()),
         Step::Publish => Some(match route {
-            Route::FromVersion => format!("wait for version {version}, which is being made"),
-            _ => format!("make version {version} in {} copies, excluded", policy.replicas),
+            Route::FromVersion => format!("wait for version {version}, which is being created"),
+            _ => format!("create version {version} with {} replicas, excluded", input.replicas),
         }),
-        Step::DeleteSnapshot => Some("delete the copy".into()),
-        Step::Try => when(policy.canary, format!("make one throw-away machine of {version}")),
-        Step::AwaitCanary => when(policy.canary, "wait until it has joined".into()),
-        Step::DeleteCanary => when(policy.canary, "delete it".into()),
-        Step::Include => Some(format!("include {version}: new nodes get it")),
-        Step::Model => model(outlook),
-        Step::StripData => when(is_first(outlook), "set custom data that does nothing".into()),
-        Step::StripScripts => scripts(outlook),
-        Step::Prune => pruned(outlook),
-        Step::AddNodes => when(policy.new_nodes > 0, format!("add {} nodes", policy.new_nodes)),
-        Step::Disclaim => Some("take the run's tag off".into()),
+        Step::DeleteSnapshot => Some("delete the snapshot".into()),
+        Step::CreateCanary => when(options.canary, format!("create a canary from version {version}")),
+        Step::AwaitCanary => when(options.canary, "wait until the canary is Ready".into()),
+        Step::DeleteCanary => when(options.canary, "delete the canary".into()),
+        Step::Include => Some(format!("include version {version}: new nodes get it")),
+        Step::Model => model(input),
+        Step::StripData => when(is_first(input), "replace the custom data by one without effect".into()),
+        Step::StripScripts => scripts(input),
+        Step::Prune => pruned(input),
+        Step::AddNodes => when(options.new_nodes > 0, format!("add {} nodes", options.new_nodes)),
+        Step::ReleaseClaim => Some("remove the run's tag".into()),
     }
 }
 
-enum Line {
+enum DefinitionPlan {
     Existing,
     New(String),
 }
 
-fn line(outlook: Outlook<'_>) -> Line {
-    let facts = outlook.preflight;
-    let Some(disk) = facts.disk else { return Line::Existing };
-    let wanted = Wanted::of(disk, facts.pool);
-    match choose_definition(facts.definition_name, &wanted, facts.lines, &facts.pool.recipe.image) {
-        DefinitionChoice::Create(name) => Line::New(name.definition),
-        DefinitionChoice::Use(_) | DefinitionChoice::Taken(_) => Line::Existing,
+fn definition(input: PlanInput<'_>) -> DefinitionPlan {
+    let facts = input.preflight;
+    let Some(disk) = facts.disk else { return DefinitionPlan::Existing };
+    let wanted = DefinitionRequirements::new(disk, facts.pool);
+    match choose_definition(facts.definition_name, &wanted, facts.definitions, &facts.pool.recipe.image) {
+        DefinitionChoice::Create(name) => DefinitionPlan::New(name.definition),
+        DefinitionChoice::Use(_) | DefinitionChoice::Taken(_) => DefinitionPlan::Existing,
     }
 }
 
-fn is_first(outlook: Outlook<'_>) -> bool {
-    !names_line(&outlook.preflight.pool.recipe.image, outlook)
+fn is_first(input: PlanInput<'_>) -> bool {
+    !names_definition(&input.preflight.pool.recipe.image, input)
 }
 
-fn names_line(image: &ImageSource, outlook: Outlook<'_>) -> bool {
-    let ours = |line| outlook.preflight.lines.iter().any(|known| same_definition(&known.name, line));
+fn names_definition(image: &ImageSource, input: PlanInput<'_>) -> bool {
+    let is_own = |name| input.preflight.definitions.iter().any(|own| same_definition(&own.name, name));
     match image {
-        ImageSource::Definition(line) | ImageSource::ExactVersion(line, _) => ours(line),
+        ImageSource::Definition(name) | ImageSource::ExactVersion(name, _) => is_own(name),
         _ => false,
     }
 }
 
-fn drain(policy: &Policy) -> String {
-    let grace = policy.grace_seconds;
-    if policy.force {
-        format!("drain it, {grace} s for each pod, then delete what is left by force")
+fn drain(options: &RunOptions) -> String {
+    let grace = options.grace_seconds;
+    if options.force {
+        format!("drain it with {grace} s for each pod, then force-delete the remaining pods")
     } else {
-        format!("drain it, {grace} s for each pod; pods that do not leave end the run")
+        format!("drain it with {grace} s for each pod; the run ends if pods remain")
     }
 }
 
-fn model(outlook: Outlook<'_>) -> Option<String> {
-    let image = &outlook.preflight.pool.recipe.image;
-    if outlook.policy.pin {
-        return Some(format!("point the model at {}", outlook.version));
+fn model(input: PlanInput<'_>) -> Option<String> {
+    let image = &input.preflight.pool.recipe.image;
+    if input.preflight.options.pin {
+        return Some(format!("point the model at version {}", input.version));
     }
-    let follows = matches!(image, ImageSource::Definition(_)) && names_line(image, outlook);
-    (!follows).then(|| format!("point the model at the line instead of {}", source_text(image)))
+    let follows = matches!(image, ImageSource::Definition(_)) && names_definition(image, input);
+    (!follows).then(|| format!("point the model at the image definition instead of {}", describe_image(image)))
 }
 
-fn scripts(outlook: Outlook<'_>) -> Option<String> {
-    let extensions = outlook.preflight.pool.recipe.extensions.iter();
+fn scripts(input: PlanInput<'_>) -> Option<String> {
+    let extensions = input.preflight.pool.recipe.extensions.iter();
     let names: Vec<&str> =
         extensions.filter(|extension| extension.is_custom_script()).map(|extension| extension.name.as_str()).collect();
     (!names.is_empty()).then(|| format!("remove the script extensions {}", names.join(", ")))
 }
 
-fn failed(outlook: Outlook<'_>) -> Option<String> {
-    let failed = pruning(outlook).failed;
+fn failed(input: PlanInput<'_>) -> Option<String> {
+    let failed = pruning(input).failed;
     (!failed.is_empty()).then(|| format!("delete failed versions: {}", list(&failed)))
 }
 
-fn pruned(outlook: Outlook<'_>) -> Option<String> {
-    let gone = pruning(outlook).delete;
+fn pruned(input: PlanInput<'_>) -> Option<String> {
+    let gone = pruning(input).delete;
     (!gone.is_empty()).then(|| format!("delete versions beyond the history: {}", list(&gone)))
 }
 
@@ -229,20 +222,19 @@ fn list(numbers: &[VersionNumber]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What would be pruned once the new version is there.
-fn pruning(outlook: Outlook<'_>) -> crate::history::Prune {
-    let facts = outlook.preflight;
+/// The versions that would be pruned once the new version exists.
+fn pruning(input: PlanInput<'_>) -> crate::history::Prune {
+    let facts = input.preflight;
     let mut versions = facts.versions.to_vec();
-    if !versions.iter().any(|version| version.number == *outlook.version) {
-        versions.push(future(outlook.version, &facts.pool.location));
+    if !versions.iter().any(|version| version.number == *input.version) {
+        versions.push(planned_version(input.version, &facts.pool.location));
     }
-    let line = facts.lines.first().map_or(facts.definition_name, |line| &line.name);
-    let used = used([facts.pool], outlook.instances, line, facts.versions);
-    let history = MaxHistory::new(outlook.policy.max_history).unwrap_or_default();
-    prune(&versions, history, &used, outlook.version)
+    let definition = facts.definitions.first().map_or(facts.definition_name, |definition| &definition.name);
+    let used = used([facts.pool], input.instances, definition, facts.versions);
+    prune(&versions, input.preflight.options.max_history, &used, input.version)
 }
 
-fn future(number: &VersionNumber, region: &str) -> kiln_types::ImageVersion {
+fn planned_version(number: &VersionNumber, region: &str) -> kiln_types::ImageVersion {
     kiln_types::ImageVersion {
         number: number.clone(),
         id: String::new(),

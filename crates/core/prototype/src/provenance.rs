@@ -1,65 +1,48 @@
-//! Where an image version comes from, as its tags say.
+//! The provenance of an image version, stored in its tags.
 
 mod tags;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
-use kiln_node_plan::Inspection;
-use kiln_types::{ImageVersion, Tags, VersionNumber};
+use kiln_types::tags::{
+    ANCESTORS_TAG, BUILT_AT_TAG, BUILT_FROM_TAG, KERNEL_TAG, KUBELET_TAG, MADE_BY_RUN_TAG, MADE_BY_TAG, PACKAGES_TAG,
+    RUNTIME_TAG,
+};
+use kiln_types::{ImageVersion, Inspection, Tags, VersionNumber};
 use serde::Serialize;
 
-use crate::names::{BUILT_AT_TAG, BUILT_FROM_TAG};
+pub(crate) use tags::MAX_NAME;
+pub use tags::{MAX_TAGS, MAX_VALUE, check_tags, merge_tags, parse_tag, shorten};
 
-pub use tags::{BadTag, MAX_TAGS, MAX_VALUE, check, merge, parse_tag, shorten};
-
-/// The tag with the kernel of a version.
-pub const KERNEL_TAG: &str = "kiln-kernel";
-/// The tag with the kubelet of a version.
-pub const KUBELET_TAG: &str = "kiln-kubelet";
-/// The tag with the container runtime of a version.
-pub const RUNTIME_TAG: &str = "kiln-runtime";
-/// The tag with the hash of a version's package list.
-pub const PACKAGES_TAG: &str = "kiln-packages";
-/// The tag with the versions that a version descends from, the nearest first.
-pub const ANCESTORS_TAG: &str = "kiln-ancestors";
-/// The tag with the run that made a version.
-pub const RUN_TAG: &str = "kiln-made-by-run";
-/// The tag with who started that run.
-pub const WHO_TAG: &str = "kiln-made-by";
-
-/// How kamino writes `BuiltAt`, in UTC; and, for reading, the same with any number of decimals, or none.
+/// The format of kamino's `BuiltAt`, in UTC. For reading, any number of decimals is accepted.
 const BUILT_AT_FORMAT: &str = "%Y-%m-%d %H:%M:%S.%6f";
 const BUILT_AT_READ: &str = "%Y-%m-%d %H:%M:%S%.f";
 
-/// What is known of where a version comes from. kamino's versions say the first two only, others nothing.
+/// The provenance of a version. kamino's versions have the first two fields, others have none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Provenance {
     pub built_from: Option<String>,
-    /// When the donor's disk was copied.
     pub built_at: Option<Timestamp>,
     pub kernel: Option<String>,
-    /// Kubelet.
     pub kubelet: Option<String>,
-    /// The container runtime.
     pub runtime: Option<String>,
     /// The hash of the package list.
     pub packages: Option<String>,
-    /// The versions that the donor descends from, its own first.
+    /// The versions that the donor descends from, nearest first.
     pub ancestors: Vec<VersionNumber>,
-    /// The run that made it.
     pub run: Option<String>,
-    /// Who started that run.
+    /// Who started the run.
     pub who: Option<String>,
 }
 
 impl Provenance {
-    /// What a version says that a run makes of an inspected donor. `ancestors` are the donor's own version and those before it.
-    pub fn of(
+    /// The provenance of a version that a run creates from an inspected donor.
+    pub fn new(
         donor: &str,
         at: Timestamp,
-        inside: &Inspection,
+        inspection: &Inspection,
         ancestors: Vec<VersionNumber>,
         run: &str,
         who: &str,
@@ -68,27 +51,27 @@ impl Provenance {
         Self {
             built_from: some(donor),
             built_at: Some(at),
-            kernel: some(&inside.kernel),
-            kubelet: some(&inside.kubelet_version),
-            runtime: some(&inside.runtime_version),
-            packages: Some(inside.package_hash()),
+            kernel: some(&inspection.kernel),
+            kubelet: some(&inspection.kubelet_version),
+            runtime: some(&inspection.runtime_version),
+            packages: Some(inspection.package_hash()),
             ancestors,
             run: some(run),
             who: some(who),
         }
     }
 
-    /// The version that the donor itself was made from.
+    /// The version that the donor was created from.
     pub fn parent(&self) -> Option<&VersionNumber> {
         self.ancestors.first()
     }
 
-    /// Whether kiln made it.
-    pub fn is_ours(&self) -> bool {
+    /// Whether kiln created the version.
+    pub fn is_made_by_kiln(&self) -> bool {
         self.run.is_some()
     }
 
-    /// The tags that say so. What is too long for a tag is cut.
+    /// The tags. Values that are too long for a tag are cut.
     pub fn tags(&self) -> Tags {
         let built_at = self.built_at.map(built_at_text);
         let values = [
@@ -98,8 +81,8 @@ impl Provenance {
             (KUBELET_TAG, self.kubelet.as_deref()),
             (RUNTIME_TAG, self.runtime.as_deref()),
             (PACKAGES_TAG, self.packages.as_deref()),
-            (RUN_TAG, self.run.as_deref()),
-            (WHO_TAG, self.who.as_deref()),
+            (MADE_BY_RUN_TAG, self.run.as_deref()),
+            (MADE_BY_TAG, self.who.as_deref()),
         ];
         let mut tags: Tags = values
             .into_iter()
@@ -111,45 +94,45 @@ impl Provenance {
         tags
     }
 
-    /// Reads the tags of a version. A value that cannot be read is as good as none.
+    /// Reads the tags of a version. Values that cannot be parsed are ignored.
     pub fn read(tags: &Tags) -> Self {
-        let text = |name: &str| value(tags, name).map(str::to_owned);
-        let ancestors = value(tags, ANCESTORS_TAG).unwrap_or_default();
+        let text = |name: &str| tag_value(tags, name).map(str::to_owned);
+        let ancestors = tag_value(tags, ANCESTORS_TAG).unwrap_or_default();
         Self {
             built_from: text(BUILT_FROM_TAG),
-            built_at: value(tags, BUILT_AT_TAG).and_then(read_built_at),
+            built_at: tag_value(tags, BUILT_AT_TAG).and_then(read_built_at),
             kernel: text(KERNEL_TAG),
             kubelet: text(KUBELET_TAG),
             runtime: text(RUNTIME_TAG),
             packages: text(PACKAGES_TAG),
             ancestors: ancestors.split_whitespace().filter_map(|version| version.parse().ok()).collect(),
-            run: text(RUN_TAG),
-            who: text(WHO_TAG),
+            run: text(MADE_BY_RUN_TAG),
+            who: text(MADE_BY_TAG),
         }
     }
 }
 
-/// A version and all that it descends from, as far as tags tell: the nearest first.
-pub fn lineage(version: &VersionNumber, versions: &[ImageVersion]) -> Vec<VersionNumber> {
-    let mut line = vec![version.clone()];
+/// A version and its ancestors, nearest first, as far as the tags of existing versions go.
+pub fn ancestors_of(version: &VersionNumber, versions: &[ImageVersion]) -> Vec<VersionNumber> {
+    let mut found = vec![version.clone()];
     let mut at = 0;
-    while let Some(number) = line.get(at) {
+    while let Some(number) = found.get(at) {
         let known = versions.iter().find(|version| version.number == *number);
         let before = known.map(|version| Provenance::read(&version.tags).ancestors).unwrap_or_default();
-        line.extend(before.into_iter().filter(|number| !line.contains(number)).collect::<Vec<_>>());
+        found.extend(before.into_iter().filter(|number| !found.contains(number)).collect::<Vec<_>>());
         at += 1;
     }
-    line
+    found
 }
 
-/// The value of a tag. Names of tags have no case, and an emptied tag is as good as none.
-pub fn value<'a>(tags: &'a Tags, name: &str) -> Option<&'a str> {
+/// The value of a tag. Names are compared without case, and an empty tag counts as missing.
+pub fn tag_value<'a>(tags: &'a Tags, name: &str) -> Option<&'a str> {
     let exact = tags.get(name);
     let found = exact.or_else(|| tags.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
     found.map(String::as_str).filter(|value| !value.is_empty())
 }
 
-/// A time as `BuiltAt` has it.
+/// Formats a time as in `BuiltAt`.
 pub fn built_at_text(at: Timestamp) -> String {
     Offset::UTC.to_datetime(at).strftime(BUILT_AT_FORMAT).to_string()
 }
@@ -158,7 +141,7 @@ fn read_built_at(text: &str) -> Option<Timestamp> {
     Offset::UTC.to_timestamp(DateTime::strptime(BUILT_AT_READ, text).ok()?).ok()
 }
 
-/// As many as a tag holds, the nearest first: those of the far past are cut.
+/// As many ancestors as a tag has room for, nearest first.
 fn ancestors_text(ancestors: &[VersionNumber]) -> String {
     let mut text = String::new();
     for version in ancestors {
@@ -186,23 +169,23 @@ mod tests {
     fn provenance() -> Provenance {
         let at = "2026-11-15T21:03:04.5Z".parse().unwrap();
         let ancestors = vec![version("2026.11.08"), version("2026.11.01")];
-        Provenance::of("k8s-pool-1-vmss000003", at, &inspection(), ancestors, "r42", "alice@host")
+        Provenance::new("k8s-pool-1-vmss000003", at, &inspection(), ancestors, "r42", "alice@host")
     }
 
     #[test]
-    fn the_tags_of_a_version_read_back_as_they_were_written() {
+    fn provenance_round_trips_through_tags() {
         assert_eq!(Provenance::read(&provenance().tags()), provenance());
         assert_eq!(provenance().parent(), Some(&version("2026.11.08")));
-        assert!(provenance().is_ours());
+        assert!(provenance().is_made_by_kiln());
     }
 
     #[test]
-    fn built_at_is_written_as_kamino_writes_it() {
+    fn built_at_has_kaminos_format() {
         assert_eq!(provenance().tags()[BUILT_AT_TAG], "2026-11-15 21:03:04.500000");
     }
 
     #[test]
-    fn a_version_of_kamino_says_what_kamino_says() {
+    fn kaminos_versions_have_kaminos_tags() {
         let tags = Tags::from([
             ("builtfrom".to_owned(), "node0".to_owned()),
             (BUILT_AT_TAG.to_owned(), "2021-01-20 08:15:30.123456".to_owned()),
@@ -210,42 +193,42 @@ mod tests {
         let read = Provenance::read(&tags);
         assert_eq!(read.built_from.as_deref(), Some("node0"));
         assert_eq!(read.built_at, Some("2021-01-20T08:15:30.123456Z".parse().unwrap()));
-        assert!(!read.is_ours() && read.kernel.is_none());
+        assert!(!read.is_made_by_kiln() && read.kernel.is_none());
     }
 
     #[test]
-    fn a_time_without_decimals_is_read_and_nonsense_is_none() {
+    fn time_without_decimals_is_read_and_invalid_time_is_ignored() {
         assert!(read_built_at("2021-01-20 08:15:30").is_some());
         assert_eq!(read_built_at("yesterday"), None);
         assert_eq!(Provenance::read(&Tags::from([(KERNEL_TAG.to_owned(), String::new())])), Provenance::default());
     }
 
     #[test]
-    fn a_long_line_of_ancestors_loses_its_far_end() {
+    fn oldest_ancestors_are_cut() {
         let many: Vec<VersionNumber> = (1..=28).rev().map(|day| version(&format!("2026.02.{day:02}"))).collect();
         let tags = Provenance { ancestors: many.clone(), ..provenance() }.tags();
-        assert!(check(&tags).is_ok());
+        assert!(check_tags(&tags).is_ok());
         let read = Provenance::read(&tags).ancestors;
         assert_eq!(read.len(), 23);
         assert_eq!(read, many[..23]);
     }
 
     #[test]
-    fn a_line_of_descent_goes_on_where_a_tag_was_cut_and_ends_in_a_circle() {
+    fn ancestors_are_followed_through_several_versions_and_cycles_end() {
         let with = |number: &str, ancestors: &str| ImageVersion {
             tags: Tags::from([(ANCESTORS_TAG.to_owned(), ancestors.to_owned())]),
             ..crate::sample::version(number)
         };
         let versions = [with("3.0.0", "2.0.0"), with("2.0.0", "1.0.0"), with("1.0.0", "3.0.0")];
-        let line = lineage(&version("3.0.0"), &versions);
-        assert_eq!(line, [version("3.0.0"), version("2.0.0"), version("1.0.0")]);
-        assert_eq!(lineage(&version("9.0.0"), &versions), [version("9.0.0")]);
+        let found = ancestors_of(&version("3.0.0"), &versions);
+        assert_eq!(found, [version("3.0.0"), version("2.0.0"), version("1.0.0")]);
+        assert_eq!(ancestors_of(&version("9.0.0"), &versions), [version("9.0.0")]);
     }
 
     #[test]
-    fn a_long_name_of_who_is_cut_and_not_refused() {
+    fn long_user_name_is_cut() {
         let tags = Provenance { who: Some("é".repeat(300)), ..provenance() }.tags();
-        assert!(check(&tags).is_ok());
-        assert_eq!(tags[WHO_TAG].chars().count(), MAX_VALUE);
+        assert!(check_tags(&tags).is_ok());
+        assert_eq!(tags[MADE_BY_TAG].chars().count(), MAX_VALUE);
     }
 }

@@ -1,4 +1,4 @@
-use kiln_types::Protection;
+use kiln_types::{Protection, Readiness};
 use proptest::prelude::*;
 
 use super::*;
@@ -9,12 +9,12 @@ const OLD: &str = "2026.11.08";
 
 struct World {
     instances: Vec<Instance>,
-    nodes: Vec<NodeFacts>,
+    nodes: Vec<Node>,
     wanted: u32,
     capacity: u32,
-    bad: BTreeSet<VersionNumber>,
+    rejected: BTreeSet<VersionNumber>,
     own_node: Option<String>,
-    pace: Pace,
+    budget: Budget,
     next_id: u32,
 }
 
@@ -26,29 +26,29 @@ fn world(versions: &[&str]) -> World {
         nodes: ids.clone().map(node).collect(),
         wanted: ids.end,
         capacity: ids.end,
-        bad: BTreeSet::new(),
+        rejected: BTreeSet::new(),
         own_node: None,
-        pace: Pace::default(),
+        budget: Budget::default(),
         next_id: ids.end,
     }
 }
 
 impl World {
-    fn state<'a>(&'a self, target: &'a VersionNumber, line: &'a DefinitionName) -> State<'a> {
-        State {
+    fn state<'a>(&'a self, target: &'a VersionNumber, definition: &'a DefinitionName) -> RefreshState<'a> {
+        RefreshState {
             wanted: self.wanted,
             capacity: self.capacity,
             target,
-            line,
-            bad: &self.bad,
+            definition,
+            rejected: &self.rejected,
             instances: &self.instances,
             nodes: &self.nodes,
             own_node: self.own_node.as_deref(),
-            pace: self.pace,
+            budget: self.budget,
         }
     }
 
-    fn next(&self) -> Next {
+    fn next(&self) -> RefreshDecision {
         next_batch(self.state(&number(NEW), &definition_name()))
     }
 
@@ -57,61 +57,61 @@ impl World {
     }
 
     fn ready(&self) -> u32 {
-        u32::try_from(self.nodes.iter().filter(|node| node.ready).count()).unwrap()
+        u32::try_from(self.nodes.iter().filter(|node| node.is_ready()).count()).unwrap()
     }
 
     fn act(&mut self, batch: &Batch) {
         for _ in 0..batch.add {
             self.instances.push(instance(self.next_id, exact(NEW)));
-            self.nodes.push(NodeFacts { ready: false, ..node(self.next_id) });
+            self.nodes.push(Node { readiness: Readiness::Unreported, ..node(self.next_id) });
             self.next_id += 1;
         }
         self.capacity += batch.add;
         for gone in &batch.remove {
             self.instances.retain(|instance| instance.id != gone.instance);
-            self.nodes.retain(|node| node.name != gone.node);
+            self.nodes.retain(|node| node.name.as_str() != gone.node);
             self.capacity -= 1;
         }
     }
 }
 
-fn batch(next: Next) -> Batch {
+fn batch(next: RefreshDecision) -> Batch {
     match next {
-        Next::Batch(batch) => batch,
+        RefreshDecision::Batch(batch) => batch,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn by_default_one_is_added_before_one_goes() {
+fn default_budget_adds_one_node_before_it_removes_one() {
     let mut world = world(&[OLD, OLD, NEW]);
     let first = batch(world.next());
     assert_eq!((first.add, first.remove.len()), (1, 0));
     world.act(&first);
-    assert_eq!(world.next(), Next::Wait { why: "1 nodes to be Ready".into() });
-    world.nodes.last_mut().unwrap().ready = true;
+    assert_eq!(world.next(), RefreshDecision::Wait { reason: "1 nodes to become Ready".into() });
+    world.nodes.last_mut().unwrap().readiness = Readiness::Ready;
     let second = batch(world.next());
     assert_eq!((second.add, second.remove.len(), second.drain), (0, 1, true));
 }
 
 #[test]
-fn what_was_taken_back_goes_first_then_what_cannot_run_pods_then_the_oldest() {
+fn rejected_versions_go_first_then_unavailable_nodes_then_the_oldest() {
     let mut world = world(&[OLD, "2026.11.01", "", "2026.11.12", OLD, NEW]);
-    world.bad = BTreeSet::from([number("2026.11.12")]);
-    world.nodes[4].ready = false;
+    world.rejected = BTreeSet::from([number("2026.11.12")]);
+    world.nodes[4].readiness = Readiness::Unreported;
     assert_eq!(world.order(), ["3", "4", "2", "1", "0"]);
 }
 
 #[test]
-fn instances_go_by_number_and_not_by_text() {
+fn instances_are_ordered_by_number() {
     let versions = [OLD; 11];
     assert_eq!(world(&versions).order().last().map(String::as_str), Some("10"));
 }
 
 #[test]
-fn a_node_that_may_be_missing_goes_without_a_surge() {
+fn unavailable_budget_removes_nodes_without_a_surge() {
     let mut world = world(&[OLD, OLD, OLD]);
-    world.pace = Pace { surge: 0, max_unavailable: 2, all_at_once: false };
+    world.budget = Budget { surge: 0, max_unavailable: 2, all_at_once: false };
     let first = batch(world.next());
     assert_eq!((first.add, first.remove.len()), (0, 2));
     world.act(&first);
@@ -119,17 +119,17 @@ fn a_node_that_may_be_missing_goes_without_a_surge() {
 }
 
 #[test]
-fn a_node_where_no_pod_can_run_goes_at_no_cost() {
+fn unavailable_node_is_removed_at_once() {
     let mut world = world(&[OLD, OLD]);
-    world.nodes[1].ready = false;
+    world.nodes[1].readiness = Readiness::Unreported;
     let first = batch(world.next());
     assert_eq!((first.add, first.remove[0].instance.as_str()), (1, "1"));
 }
 
 #[test]
-fn in_an_outage_all_go_at_once_and_undrained() {
+fn all_at_once_removes_all_nodes_without_a_drain() {
     let mut world = world(&[OLD, NEW, OLD]);
-    world.pace.all_at_once = true;
+    world.budget.all_at_once = true;
     let first = batch(world.next());
     assert_eq!((first.add, first.remove.len(), first.drain), (0, 2, false));
     world.act(&first);
@@ -137,46 +137,46 @@ fn in_an_outage_all_go_at_once_and_undrained() {
 }
 
 #[test]
-fn our_own_node_and_protected_ones_stay_and_are_named() {
+fn own_and_protected_nodes_are_not_replaced() {
     let mut world = world(&[OLD, OLD, NEW]);
-    world.own_node = Some(world.nodes[0].name.clone());
+    world.own_node = Some(world.nodes[0].name.to_string());
     world.instances[1].protection = Protection::FULL;
-    let Next::Done { left } = world.next() else { panic!("nothing can be replaced") };
+    let RefreshDecision::Done { left } = world.next() else { panic!("nothing can be replaced") };
     assert_eq!(
         left[0].to_string(),
-        "k8s-agentpool1-26100436-vmss000000 runs 2026.11.08 and stays: this program runs on it"
+        "k8s-agentpool1-26100436-vmss000000 runs 2026.11.08 and is not replaced: kiln runs on it"
     );
     assert_eq!(left[1].stays, Some("it is protected"));
-    world.nodes[1].ready = false;
-    assert!(matches!(world.next(), Next::Done { .. }), "what stays as it is may stay unwell");
+    world.nodes[1].readiness = Readiness::Unreported;
+    assert!(matches!(world.next(), RefreshDecision::Done { .. }), "nodes that are not replaced may stay unavailable");
 }
 
 #[test]
-fn instances_that_were_asked_for_and_do_not_show_yet_are_not_asked_for_again() {
+fn requested_instances_are_not_requested_again() {
     let mut world = world(&[OLD, OLD]);
     world.capacity = 3;
-    assert!(matches!(world.next(), Next::Wait { .. }));
+    assert!(matches!(world.next(), RefreshDecision::Wait { .. }));
 }
 
 #[test]
-fn an_instance_on_its_way_out_is_waited_for() {
+fn refresh_waits_for_instances_that_are_being_deleted() {
     let mut world = world(&[NEW, NEW, OLD]);
     (world.wanted, world.capacity) = (2, 2);
     world.instances[2].provisioning = Provisioning::InProgress("Deleting".into());
-    assert_eq!(world.next(), Next::Wait { why: "1 instances to be gone".into() });
+    assert_eq!(world.next(), RefreshDecision::Wait { reason: "1 instances to be deleted".into() });
     world.instances.pop();
-    assert_eq!(world.next(), Next::Done { left: Vec::new() });
+    assert_eq!(world.next(), RefreshDecision::Done { left: Vec::new() });
 }
 
 #[test]
-fn a_pace_at_which_nothing_moves_is_refused() {
-    assert_eq!(Pace { surge: 0, max_unavailable: 0, all_at_once: false }.check(), Err(NoPace));
-    assert!(Pace::default().check().is_ok());
+fn empty_budget_is_rejected() {
+    assert_eq!(Budget { surge: 0, max_unavailable: 0, all_at_once: false }.check(), Err(Error::EmptyBudget));
+    assert!(Budget::default().check().is_ok());
 }
 
 proptest! {
     #[test]
-    fn every_refresh_ends_with_the_pool_as_large_as_it_was_and_within_its_budget(
+    fn refresh_keeps_its_budget_and_ends_with_the_original_size(
         old in prop::collection::vec((any::<bool>(), any::<bool>()), 1..12),
         surge in 0u32..4,
         max_unavailable in 0u32..4,
@@ -186,22 +186,22 @@ proptest! {
         let versions: Vec<&str> = old.iter().map(|(is_old, _)| if *is_old { OLD } else { NEW }).collect();
         let mut world = world(&versions);
         for ((is_old, ready), node) in old.iter().zip(&mut world.nodes) {
-            // A new node that never becomes Ready would be waited for; an old one is replaced.
-            node.ready = *ready || !is_old;
+            // The refresh would wait for a new node that never becomes Ready; an old one is replaced.
+            node.readiness = if *ready || !is_old { Readiness::Ready } else { Readiness::Unreported };
         }
-        world.pace = Pace { surge, max_unavailable, all_at_once: false };
+        world.budget = Budget { surge, max_unavailable, all_at_once: false };
         let mut luck = luck.into_iter().cycle();
         let mut ended = false;
         for _ in 0..2000 {
             let before = world.ready();
             match world.next() {
-                Next::Done { left } => {
+                RefreshDecision::Done { left } => {
                     prop_assert!(left.is_empty());
                     ended = true;
                     break;
                 }
-                Next::Wait { .. } => (),
-                Next::Batch(batch) => {
+                RefreshDecision::Wait { .. } => (),
+                RefreshDecision::Batch(batch) => {
                     prop_assert!(batch.add > 0 || !batch.remove.is_empty());
                     world.act(&batch);
                 }
@@ -210,11 +210,13 @@ proptest! {
             let after = world.ready();
             prop_assert!(after == before || after >= world.wanted.saturating_sub(max_unavailable));
             for node in &mut world.nodes {
-                node.ready |= luck.next().unwrap_or(true);
+                if luck.next().unwrap_or(true) {
+                    node.readiness = Readiness::Ready;
+                }
             }
-            // The newest always, so that bad luck alone does not keep a refresh from its end.
+            // Always the newest, so that the refresh ends.
             if let Some(newest) = world.nodes.last_mut() {
-                newest.ready = true;
+                newest.readiness = Readiness::Ready;
             }
         }
         prop_assert!(ended);

@@ -1,103 +1,72 @@
-//! A run: its name, what it was asked, and what was settled before it began.
-
-use std::fmt;
+//! A run: its id, its options and its header.
 
 use jiff::Timestamp;
-use kiln_types::{CanaryName, Gallery, ImageDefinition, InstanceId, PoolName, SnapshotName, Tags, VersionNumber};
-use serde::{Deserialize, Serialize};
+use kiln_types::{
+    CanaryName, Gallery, ImageDefinition, InstanceId, NodeName, PoolName, SnapshotName, Tags, VersionNumber, name,
+};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Text that is no run's name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{input}` is no run: 1 to 32 lower-case letters or digits")]
-pub struct BadRun {
-    pub input: String,
+use crate::history::MaxHistory;
+
+name! {
+    /// The id of a run, unique among all runs of a pool.
+    RunId, "run id", "1 to 32 lower-case letters or digits",
+    |s| (1..=32).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
 }
 
-/// The name of a run, unique among all runs of a pool.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct RunId(String);
-
-impl RunId {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for RunId {
-    type Error = BadRun;
-
-    fn try_from(input: String) -> Result<Self, BadRun> {
-        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        if (1..=32).contains(&input.len()) && input.bytes().all(plain) {
-            Ok(Self(input))
-        } else {
-            Err(BadRun { input })
-        }
-    }
-}
-
-impl std::str::FromStr for RunId {
-    type Err = BadRun;
-
-    fn from_str(input: &str) -> Result<Self, BadRun> {
-        Self::try_from(input.to_owned())
-    }
-}
-
-impl From<RunId> for String {
-    fn from(run: RunId) -> Self {
-        run.0
-    }
-}
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// What the person who started a run asked for.
+/// The options of a run, as the user gave them.
+///
+/// The command line builds this once and the journal stores it in the [`Header`], so that a resumed run has exactly the options and
+/// consents that it was started with. `force`, `allow_empty_pool` and `no_original` are consents: each accepts certain blockers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, independent of the others")]
-pub struct Policy {
-    /// How many usable versions stay.
-    pub max_history: u32,
-    /// Seconds that a pod gets to leave.
+pub struct RunOptions {
+    /// How many usable versions to keep.
+    pub max_history: MaxHistory,
+    /// Seconds that each pod has to terminate when the donor is drained.
     pub grace_seconds: u32,
-    /// What a drain leaves is deleted by force, and pools that others manage are not refused.
+    /// Force-delete pods that a drain leaves, and accept the blockers with [`Consent::Force`](crate::preflight::Consent::Force).
     pub force: bool,
-    /// A version is proven by one throw-away machine before anybody gets it.
+    /// Accept that the donor is its pool's only node.
+    pub allow_empty_pool: bool,
+    /// Accept that the original recipe cannot be saved.
+    pub no_original: bool,
+    /// Test the version with a canary before it is included.
     pub canary: bool,
-    /// The model names the version instead of the line.
+    /// Set the version in the scale set's model instead of the image definition.
     pub pin: bool,
-    /// The donor's hardware is given back while it is away.
+    /// Deallocate the donor instead of only stopping it.
     pub deallocate: bool,
-    /// A version of today that nobody uses makes room for a new one.
+    /// Replace a version of today that is not in use.
     pub replace_today: bool,
-    /// How many nodes are added at the end.
+    /// How many nodes to add at the end.
     pub new_nodes: u32,
-    /// Copies of the version in each region.
-    pub replicas: u32,
-    /// The key by which the version is encrypted.
+    /// Replicas of the version per region; by default derived from the pool's size.
+    pub replicas: Option<u32>,
+    /// The resource id of the version's disk encryption set.
     pub disk_encryption_set: Option<String>,
+    /// Tags for the snapshot and the version, in addition to the run's own.
+    pub tags: Tags,
 }
 
-impl Default for Policy {
+impl Default for RunOptions {
     fn default() -> Self {
         Self {
-            max_history: 3,
+            max_history: MaxHistory::default(),
             grace_seconds: 300,
             force: false,
+            allow_empty_pool: false,
+            no_original: false,
             canary: true,
             pin: false,
             deallocate: false,
             replace_today: false,
             new_nodes: 0,
-            replicas: 3,
+            replicas: None,
             disk_encryption_set: None,
+            tags: Tags::new(),
         }
     }
 }
@@ -106,45 +75,65 @@ impl Default for Policy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Donor {
-    /// Its name in Kubernetes.
-    pub node: String,
-    /// Its id in the pool.
+    pub node: NodeName,
     pub instance: InstanceId,
-    /// The id that its firmware shows: another machine under the same names is another donor.
+    /// The id in the firmware. A different machine with the same node name is not the donor.
     pub vm_id: String,
-    /// Its OS disk.
     pub os_disk: String,
-    /// Whether a clone of it resets its identity by itself already.
+    /// Whether it already has the unit that resets a clone's identity at first boot.
     pub has_first_boot: bool,
 }
 
-/// What is settled when a run opens and does not change afterwards, whoever goes on with it and however late.
+/// The values that are fixed when a run opens. They do not change, no matter when and where the run is resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
-    /// Of the journal's form.
-    pub schema: u32,
+    /// First, so that a journal of another schema fails here and not at a field that the other schema lacks.
+    pub schema: Schema,
     pub pool: PoolName,
     pub donor: Donor,
-    /// When the run began.
     pub started: Timestamp,
-    /// The version that it makes: its UTC day.
+    /// The version that the run creates: the UTC day of its start.
     pub version: VersionNumber,
     /// Who started it.
     pub who: String,
-    /// What was asked.
-    pub policy: Policy,
-    /// The gallery, to be made where it does not exist.
+    pub options: RunOptions,
+    /// Replicas of the version per region.
+    pub replicas: u32,
+    /// Created if it does not exist.
     pub gallery: Gallery,
-    /// The line, to be made where it does not exist.
-    pub line: ImageDefinition,
-    /// The copy of the donor's disk.
+    /// Created if it does not exist.
+    pub definition: ImageDefinition,
     pub snapshot: SnapshotName,
-    /// The throw-away pool.
     pub canary: CanaryName,
-    /// Tags of the copy and of the version.
+    /// Tags of the snapshot and of the version: the user's and the version's provenance.
     pub tags: Tags,
 }
 
-/// The form of the journal that this code writes. A journal of a later form is refused, not guessed at.
-pub const SCHEMA: u32 = 1;
+/// The schema of the journal. Serialises as [`Schema::NUMBER`] and deserialises from nothing else: a journal of another schema is
+/// rejected, because a run that misreads its holds could leave a node cordoned or stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Schema;
+
+impl Schema {
+    /// The schema that this code reads and writes. 2: options and consents in the header, steps named as in the glossary.
+    pub const NUMBER: u32 = 2;
+}
+
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(Self::NUMBER)
+    }
+}
+
+impl<'de> Deserialize<'de> for Schema {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (found, known) = (u32::deserialize(deserializer)?, Self::NUMBER);
+        let age = match found.cmp(&known) {
+            std::cmp::Ordering::Equal => return Ok(Self),
+            std::cmp::Ordering::Less => "an older",
+            std::cmp::Ordering::Greater => "a newer",
+        };
+        Err(D::Error::custom(format_args!("written by {age} kiln (schema {found}; this kiln reads schema {known})")))
+    }
+}

@@ -1,15 +1,14 @@
-//! Nouns for tests: a pool of kamino's walkthrough, fit in every respect, for a test to spoil in one.
+//! Sample values for tests: the pool of kamino's walkthrough, without any blockers, for a test to change in one respect.
 
-use kiln_node_plan::{CustomData, DiskUse, FirstBootUnit, Inspection, JoinCredential, SecretBytes, parse_fstab};
 use kiln_types::{
-    Architecture, DefinitionName, Extension, Generation, ImageDefinition, ImageSource, ImageVersion, Instance,
-    MarketplaceImage, OperatingSystem, Orchestration, OsDisk, Pool, PowerState, Protection, Provisioning, Recipe,
-    RegionProgress, SecurityType, Tags, UpgradeMode, VersionNumber, VersionState,
+    Architecture, CustomData, DefinitionName, DiskUse, Extension, FirstBootUnit, Generation, ImageDefinition,
+    ImageSource, ImageVersion, Inspection, Instance, JoinCredential, MarketplaceImage, Node, NodeSystem,
+    OperatingSystem, Orchestration, OsDisk, Pool, PowerState, Protection, Provisioning, Readiness, Recipe,
+    RegionProgress, SecretBytes, SecurityType, Tags, UpgradeMode, VersionNumber, VersionState, node_name_of,
+    parse_fstab,
 };
 
-use crate::donor::NodeFacts;
 use crate::names;
-use crate::node_name::node_of;
 
 pub(crate) const REGION: &str = "westus2";
 pub(crate) const GROUP: &str = "kubernetes-westus2-17813";
@@ -68,10 +67,10 @@ pub(crate) fn script() -> Extension {
 }
 
 pub(crate) fn definition_name() -> DefinitionName {
-    names::line(GROUP, &pool().name).unwrap()
+    names::definition(GROUP, &pool().name).unwrap()
 }
 
-pub(crate) fn line() -> ImageDefinition {
+pub(crate) fn definition() -> ImageDefinition {
     ImageDefinition {
         name: definition_name(),
         location: REGION.into(),
@@ -97,7 +96,7 @@ pub(crate) fn disk() -> OsDisk {
 pub(crate) fn instance(id: u32, runs: ImageSource) -> Instance {
     let id = id.to_string().parse().unwrap();
     Instance {
-        node_name: node_of(&pool().name, &id).unwrap(),
+        node_name: node_name_of(&pool().name, &id).unwrap(),
         vm_id: format!("vm-{id}"),
         id,
         power: PowerState::Running,
@@ -162,19 +161,22 @@ pub(crate) fn inspection() -> Inspection {
     }
 }
 
-pub(crate) fn node(id: u32) -> NodeFacts {
-    NodeFacts {
-        name: node_of(&pool().name, &id.to_string().parse().unwrap()).unwrap(),
+pub(crate) fn node(id: u32) -> Node {
+    let name = node_name_of(&pool().name, &id.to_string().parse().unwrap()).unwrap();
+    Node {
         provider_id: Some(format!("azure:///{}/{id}", pool().name)),
         labels: tags([("kubernetes.io/role", "agent"), ("kubernetes.azure.com/cluster", GROUP)]),
         annotations: tags([("last-patch", "2026-11-15T03:00:00Z")]),
-        ready: true,
+        readiness: Readiness::Ready,
         ready_since: Some("2026-11-15T04:00:00Z".parse().unwrap()),
         heartbeat: Some("2026-11-15T10:00:00Z".parse().unwrap()),
-        kernel: "5.4.0-1036-azure".into(),
-        kubelet: "v1.19.6".into(),
-        os_image: "Ubuntu 18.04.5 LTS".into(),
-        runtime: "containerd://1.4.3".into(),
-        ..NodeFacts::default()
+        system: NodeSystem {
+            kernel: "5.4.0-1036-azure".into(),
+            kubelet: "v1.19.6".into(),
+            os_image: "Ubuntu 18.04.5 LTS".into(),
+            runtime: "containerd://1.4.3".into(),
+            ..NodeSystem::default()
+        },
+        ..Node::new(name.parse().unwrap())
     }
 }

@@ -1,4 +1,4 @@
-//! How a pool stands: its versions, what new nodes get, what instances run, and what a person should know.
+//! The status of a pool: its versions, the image of new nodes, and the images that instances run.
 
 mod text;
 
@@ -10,70 +10,60 @@ use kiln_types::{
 };
 use serde::Serialize;
 
-use crate::back::{self, Hold};
-use crate::latest::{NewNodes, made_at, new_nodes, same_definition, source_text, version_of};
+use crate::latest::{NewNodes, created_at, describe_image, new_nodes, same_definition, version_of};
 use crate::provenance::Provenance;
-use crate::ready_time::Span;
+use crate::rollback::{self, Pause};
+use crate::span::Span;
 
-/// What a status is made from.
+/// The input of [`Status::new`].
 #[derive(Debug, Clone, Copy)]
-pub struct Sight<'a> {
+pub struct StatusInput<'a> {
     pub pool: &'a Pool,
-    /// The name of its line.
     pub definition_name: &'a DefinitionName,
-    /// The line, if it exists.
-    pub line: Option<&'a ImageDefinition>,
+    pub definition: Option<&'a ImageDefinition>,
     pub versions: &'a [ImageVersion],
     pub instances: &'a [Instance],
-    /// What the last run, or the last roll back, pointed the model at, where a journal tells.
+    /// The image that the last run or rollback set in the model, according to the journal.
     pub last_set: Option<&'a ImageSource>,
-    /// Now.
     pub now: Timestamp,
 }
 
-/// How a pool stands.
+/// The status of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     pub pool: PoolName,
     pub region: String,
-    /// Its line, as `gallery/definition`.
-    pub line: String,
-    /// Whether the line exists.
+    /// As `gallery/definition`.
+    pub definition: String,
     pub definition_exists: bool,
-    /// What an instance made now would get.
+    /// The image of a new instance.
     pub new_nodes: NewNodes,
-    /// The age of that, where it is a version.
+    /// The age of that image, if it is a version.
     pub age: Option<Span>,
-    /// Whether the model is as the operation left it.
     pub model: Model,
-    pub hold: Option<Hold>,
-    /// The versions, newest first.
+    pub pause: Option<Pause>,
+    /// Newest first.
     pub versions: Vec<VersionRow>,
-    /// What instances run, most first.
+    /// Most instances first.
     pub runs: Vec<Runs>,
 }
 
-/// One version.
+/// A version in the status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionRow {
     pub number: VersionNumber,
-    /// How far it is, in a word.
     pub state: String,
-    /// Whether it is kept out of what `latest` means.
     pub excluded: bool,
-    /// Whether it was taken back.
-    pub bad: bool,
-    /// Whether new nodes get it now.
+    pub rejected: bool,
+    /// Whether new nodes get it.
     pub current: bool,
-    /// How much of it is copied, by region, in percent.
+    /// Percent by region.
     pub replication: BTreeMap<String, u8>,
-    /// How old its disk is.
+    /// The age of its disk.
     pub age: Option<Span>,
-    /// How many instances run it.
     pub instances: u32,
-    /// Where it comes from.
     pub provenance: Provenance,
 }
 
@@ -81,159 +71,156 @@ pub struct VersionRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Runs {
-    /// A version's number, or another image.
+    /// A version, or another image.
     pub image: String,
     pub instances: u32,
-    /// Whether it was taken back.
-    pub bad: bool,
+    pub rejected: bool,
 }
 
-/// Whether the model is as the operation left it.
+/// The image in the scale set's model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind", rename_all_fields = "camelCase")]
 pub enum Model {
-    /// No version of ours was ever used.
+    /// No version of the definition was ever used.
     NotYet,
-    /// It names the line.
-    Line,
-    /// It names one version.
-    Pinned { version: VersionNumber },
-    /// A roll back put the original recipe back.
+    Definition,
+    Pinned {
+        version: VersionNumber,
+    },
+    /// A rollback restored the original recipe.
     Original,
-    /// Somebody else set it.
-    SetBack {
-        /// To this.
+    /// Another program changed it.
+    ChangedExternally {
         now: String,
-        /// From this, where a journal tells.
         was: Option<String>,
     },
 }
 
-/// What `--max-age` makes of a status.
+/// The result of `--max-age`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "verdict", rename_all_fields = "camelCase")]
-pub enum AgeVerdict {
-    /// New nodes get a version that is young enough.
+pub enum AgeCheck {
     Fresh,
-    /// They get one that is not.
     TooOld {
         age: Span,
-        /// What was asked for.
         most: Span,
     },
-    /// They get no version of ours, or one whose age nobody knows.
+    /// New nodes get no version, or one of unknown age.
     Unknown,
 }
 
-impl AgeVerdict {
-    /// Whether what was asked for holds.
-    pub fn holds(self) -> bool {
+impl AgeCheck {
+    /// Whether new nodes get a version that is recent enough.
+    pub fn is_fresh(self) -> bool {
         self == Self::Fresh
     }
 }
 
 impl Status {
-    /// Takes stock.
-    pub fn of(sight: Sight<'_>) -> Self {
-        let Sight { pool, definition_name, line, versions, instances, now, .. } = sight;
-        let bad = line.map(|line| back::numbers(&line.tags)).unwrap_or_default();
+    /// Determines the status.
+    pub fn new(input: StatusInput<'_>) -> Self {
+        let StatusInput { pool, definition_name, definition, versions, instances, now, .. } = input;
+        let rejected = definition.map(|definition| rollback::rejected_numbers(&definition.tags)).unwrap_or_default();
         let gets = new_nodes(&pool.recipe.image, definition_name, versions, &pool.location);
         let current = match &gets {
             NewNodes::Latest(number) | NewNodes::Pinned(number) => Some(number.clone()),
-            NewNodes::NothingUsable | NewNodes::Elsewhere(_) => None,
+            NewNodes::NothingUsable | NewNodes::OtherImage(_) => None,
         };
         let mut rows: Vec<VersionRow> =
-            versions.iter().map(|version| row(version, sight, &bad, current.as_ref())).collect();
+            versions.iter().map(|version| row(version, input, &rejected, current.as_ref())).collect();
         rows.sort_by(|a, b| b.number.cmp(&a.number));
         let age = rows.iter().find(|row| row.current).and_then(|row| row.age);
-        let hold = line.and_then(|line| Hold::read(&line.tags));
+        let pause = definition.and_then(|definition| Pause::read(&definition.tags));
         Self {
             pool: pool.name.clone(),
             region: pool.location.clone(),
-            line: format!("{}/{}", definition_name.gallery, definition_name.definition),
-            definition_exists: line.is_some(),
+            definition: format!("{}/{}", definition_name.gallery, definition_name.definition),
+            definition_exists: definition.is_some(),
             age,
-            model: model(sight, hold.as_ref()),
-            hold: hold.filter(|hold| hold.blocks(jiff::tz::Offset::UTC.to_datetime(now).date())),
+            model: model(input, pause.as_ref()),
+            pause: pause.filter(|pause| pause.is_active(jiff::tz::Offset::UTC.to_datetime(now).date())),
             versions: rows,
-            runs: runs(instances, definition_name, &bad),
+            runs: runs(instances, definition_name, &rejected),
             new_nodes: gets,
         }
     }
 
-    /// Whether what new nodes get is at most so old.
-    pub fn max_age(&self, most: Span) -> AgeVerdict {
+    /// Compares the age of new nodes' image with a limit.
+    pub fn max_age(&self, most: Span) -> AgeCheck {
         match self.age {
-            None => AgeVerdict::Unknown,
-            Some(age) if age > most => AgeVerdict::TooOld { age, most },
-            Some(_) => AgeVerdict::Fresh,
+            None => AgeCheck::Unknown,
+            Some(age) if age > most => AgeCheck::TooOld { age, most },
+            Some(_) => AgeCheck::Fresh,
         }
     }
 }
 
 fn row(
     version: &ImageVersion,
-    sight: Sight<'_>,
-    bad: &BTreeSet<VersionNumber>,
+    input: StatusInput<'_>,
+    rejected: &BTreeSet<VersionNumber>,
     current: Option<&VersionNumber>,
 ) -> VersionRow {
-    let runs_it = |instance: &&Instance| version_of(&instance.runs, sight.definition_name) == Some(&version.number);
+    let runs_it = |instance: &&Instance| version_of(&instance.runs, input.definition_name) == Some(&version.number);
     let percent = |complete: bool, percent: Option<u8>| if complete { 100 } else { percent.unwrap_or(0).min(99) };
     VersionRow {
         number: version.number.clone(),
         state: match &version.state {
-            VersionState::Other(word) => word.clone(),
+            VersionState::Other(state) => state.clone(),
             known => format!("{known:?}"),
         },
         excluded: version.excluded,
-        bad: bad.contains(&version.number),
+        rejected: rejected.contains(&version.number),
         current: current == Some(&version.number),
         replication: version.regions.iter().map(|r| (r.region.clone(), percent(r.complete, r.percent))).collect(),
-        age: made_at(version).map(|made| Span::between(made, sight.now)),
-        instances: u32::try_from(sight.instances.iter().filter(runs_it).count()).unwrap_or(u32::MAX),
+        age: created_at(version).map(|made| Span::between(made, input.now)),
+        instances: u32::try_from(input.instances.iter().filter(runs_it).count()).unwrap_or(u32::MAX),
         provenance: Provenance::read(&version.tags),
     }
 }
 
-fn runs(instances: &[Instance], line: &DefinitionName, bad: &BTreeSet<VersionNumber>) -> Vec<Runs> {
+fn runs(instances: &[Instance], definition: &DefinitionName, rejected: &BTreeSet<VersionNumber>) -> Vec<Runs> {
     let mut counts: BTreeMap<(String, bool), u32> = BTreeMap::new();
     for instance in instances {
-        let version = version_of(&instance.runs, line);
-        let image = version.map_or_else(|| source_text(&instance.runs), ToString::to_string);
-        *counts.entry((image, version.is_some_and(|version| bad.contains(version)))).or_default() += 1;
+        let version = version_of(&instance.runs, definition);
+        let image = version.map_or_else(|| describe_image(&instance.runs), ToString::to_string);
+        *counts.entry((image, version.is_some_and(|version| rejected.contains(version)))).or_default() += 1;
     }
     let mut runs: Vec<Runs> =
-        counts.into_iter().map(|((image, bad), instances)| Runs { image, instances, bad }).collect();
+        counts.into_iter().map(|((image, rejected), instances)| Runs { image, instances, rejected }).collect();
     runs.sort_by(|a, b| b.instances.cmp(&a.instances).then_with(|| a.image.cmp(&b.image)));
     runs
 }
 
-/// A journal tells best what the model should be. Without one, a usable version of ours that the model does not name was meant to be named.
-fn model(sight: Sight<'_>, hold: Option<&Hold>) -> Model {
-    let image = &sight.pool.recipe.image;
-    let set_back = |was| Model::SetBack { now: source_text(image), was };
+/// Whether the model is what kiln set it to. Without a journal, a usable version by kiln that the model does not name means that another
+/// program changed it.
+fn model(input: StatusInput<'_>, pause: Option<&Pause>) -> Model {
+    let image = &input.pool.recipe.image;
+    let changed = |was| Model::ChangedExternally { now: describe_image(image), was };
     let named = match image {
-        ImageSource::Definition(line) if same_definition(line, sight.definition_name) => Some(Model::Line),
-        ImageSource::ExactVersion(line, version) if same_definition(line, sight.definition_name) => {
+        ImageSource::Definition(definition) if same_definition(definition, input.definition_name) => {
+            Some(Model::Definition)
+        }
+        ImageSource::ExactVersion(definition, version) if same_definition(definition, input.definition_name) => {
             Some(Model::Pinned { version: version.clone() })
         }
         _ => None,
     };
-    if let Some(last) = sight.last_set {
+    if let Some(last) = input.last_set {
         return match named {
-            _ if !same_image(last, image) => set_back(Some(source_text(last))),
+            _ if !same_image(last, image) => changed(Some(describe_image(last))),
             Some(named) => named,
-            None if hold.is_some_and(Hold::is_to_original) => Model::Original,
+            None if pause.is_some_and(Pause::is_to_original) => Model::Original,
             None => Model::NotYet,
         };
     }
-    let ours = |version: &ImageVersion| {
-        version.usable_in(&sight.pool.location) && Provenance::read(&version.tags).built_from.is_some()
+    let by_kiln = |version: &ImageVersion| {
+        version.usable_in(&input.pool.location) && Provenance::read(&version.tags).built_from.is_some()
     };
     match named {
         Some(named) => named,
-        None if hold.is_some_and(Hold::is_to_original) => Model::Original,
-        None if sight.versions.iter().any(ours) => set_back(None),
+        None if pause.is_some_and(Pause::is_to_original) => Model::Original,
+        None if input.versions.iter().any(by_kiln) => changed(None),
         None => Model::NotYet,
     }
 }

@@ -1,96 +1,92 @@
-//! The steps of a run, in their order, and what each holds and needs.
+//! The steps of a run and the holds that they acquire and release.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A step. The order of the variants is the order in which they are done.
+/// A step of a run. The variants are in the order of execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// Refuse what would hurt, before anything is touched.
+    /// Check for blockers before anything changes.
     Preflight,
-    /// The pool bears the name of the run.
+    /// Tag the scale set with the run.
     Claim,
-    /// The recipe that the pool was made with is kept for the way back.
+    /// Save the original recipe for `rollback --to original`.
     SaveRecipe,
-    /// The gallery exists.
+    /// Create the gallery.
     Gallery,
-    /// The image line exists.
-    Line,
-    /// Versions that failed, or that are to be replaced, are gone.
+    /// Create the image definition.
+    Definition,
+    /// Delete versions that failed or are to be replaced.
     ClearFailed,
-    /// Is there a version of today, or a copy of today's disk?
+    /// Find out whether today's version or snapshot exists.
     Survey,
-    /// The donor is kept from the autoscaler and cordoned, in one write.
+    /// Cordon the donor and disable its scale-down, in one write.
     HoldNode,
-    /// The donor is kept from the scale set.
+    /// Protect the donor's instance from the scale set.
     Protect,
-    /// Pods left the donor.
     Drain,
-    /// A clone of the donor will reset its identity.
+    /// Install the unit that resets a clone's identity.
     FirstBoot,
-    /// The donor is off.
     PowerOff,
-    /// The donor's disk is copied.
     Snapshot,
-    /// The donor is on.
     Start,
-    /// The donor is Ready.
+    /// Wait until the donor is Ready.
     AwaitReady,
-    /// The scale set may do what it could.
+    /// Restore the instance's protection.
     Unprotect,
-    /// The node is as schedulable and as removable as it was.
+    /// Restore the donor's cordon and annotation.
     ReleaseNode,
-    /// The version is made, for nobody to get.
+    /// Create the version, excluded.
     Publish,
-    /// The copy is gone.
     DeleteSnapshot,
-    /// A throw-away machine of exactly this version is asked for.
-    Try,
-    /// It joined.
+    CreateCanary,
+    /// Wait until the canary's node is Ready.
     AwaitCanary,
-    /// It did not, and the line says so for later runs.
-    Condemn,
-    /// The throw-away machine is gone.
+    /// Record on the image definition that the canary failed.
+    Reject,
     DeleteCanary,
-    /// The version is what `latest` means.
+    /// Include the version: from here on `latest` resolves to it.
     Include,
-    /// New nodes come from the line.
+    /// Point the scale set's model at the image.
     Model,
-    /// New nodes get custom data that does nothing.
+    /// Replace the custom data of new nodes by custom data without effect.
     StripData,
-    /// New nodes run no bootstrap script.
+    /// Remove the bootstrap scripts of new nodes.
     StripScripts,
-    /// Versions beyond the history are gone.
+    /// Delete versions beyond the history.
     Prune,
-    /// The pool grew.
     AddNodes,
-    /// The pool no longer bears the name of the run.
-    Disclaim,
+    /// Empty the scale set's run tag.
+    ReleaseClaim,
 }
 
-/// What a run holds of other people's things. The order is that of the stack: what comes later is taken later and given back earlier.
+/// Something of the user's that a run changes temporarily.
+///
+/// Holds are a stack in the order of the variants: a hold that is acquired later is released earlier, on success as on failure. A hold
+/// counts as acquired as soon as its step is *started* in the journal, before the request is sent, because a process that dies in between
+/// cannot know whether the request arrived. Every release therefore reads the resource first and does nothing if there is nothing to
+/// release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Held {
+pub enum Hold {
     Claim,
     /// Cordon and autoscaler annotation of the donor.
     Node,
-    /// Azure's protection of the donor.
+    /// Azure's protection of the donor's instance.
     Protection,
-    /// The donor is not Ready.
+    /// The donor's node is not Ready.
     Absence,
-    /// The donor is off.
+    /// The donor's machine is off.
     Power,
-    /// The throw-away machine.
     Canary,
 }
 
 use Step::{
-    AddNodes, AwaitCanary, AwaitReady, Claim, ClearFailed, Condemn, DeleteCanary, DeleteSnapshot, Disclaim, Drain,
-    FirstBoot, Gallery, HoldNode, Include, Line, Model, PowerOff, Preflight, Protect, Prune, Publish, ReleaseNode,
-    SaveRecipe, Snapshot, Start, StripData, StripScripts, Survey, Try, Unprotect,
+    AddNodes, AwaitCanary, AwaitReady, Claim, ClearFailed, CreateCanary, Definition, DeleteCanary, DeleteSnapshot,
+    Drain, FirstBoot, Gallery, HoldNode, Include, Model, PowerOff, Preflight, Protect, Prune, Publish, Reject,
+    ReleaseClaim, ReleaseNode, SaveRecipe, Snapshot, Start, StripData, StripScripts, Survey, Unprotect,
 };
 
 impl Step {
@@ -100,7 +96,7 @@ impl Step {
         Claim,
         SaveRecipe,
         Gallery,
-        Line,
+        Definition,
         ClearFailed,
         Survey,
         HoldNode,
@@ -115,9 +111,9 @@ impl Step {
         ReleaseNode,
         Publish,
         DeleteSnapshot,
-        Try,
+        CreateCanary,
         AwaitCanary,
-        Condemn,
+        Reject,
         DeleteCanary,
         Include,
         Model,
@@ -125,44 +121,48 @@ impl Step {
         StripScripts,
         Prune,
         AddNodes,
-        Disclaim,
+        ReleaseClaim,
     ];
 
-    /// What is held from the moment at which the step is begun. A stopped machine is two things: it has to be started, and then to come back.
-    pub fn takes(self) -> impl Iterator<Item = Held> {
-        Held::ALL.into_iter().filter(move |held| held.taken_by() == self)
+    /// The holds that the step acquires. Powering off acquires two: the machine has to be started, and its node has to become Ready.
+    pub fn acquires(self) -> impl Iterator<Item = Hold> {
+        Hold::ALL.into_iter().filter(move |hold| hold.acquired_by() == self)
     }
 
-    /// What the step gives back.
-    pub fn gives_back(self) -> Option<Held> {
-        Held::ALL.into_iter().find(|held| held.given_back_by() == self)
+    /// The hold that the step releases.
+    pub fn releases(self) -> Option<Hold> {
+        Hold::ALL.into_iter().find(|hold| hold.released_by() == self)
     }
 
-    /// The steps that take the donor away and copy its disk. A run that finds today's copy or today's version leaves them out.
-    pub fn is_of_the_bracket(self) -> bool {
+    /// Whether the step takes the donor away, copies its disk or brings it back. A run that finds today's snapshot or version skips
+    /// these steps.
+    pub fn is_donor_step(self) -> bool {
         (HoldNode..=ReleaseNode).contains(&self)
     }
 
-    /// Before the copy exists a failure takes everything back. Afterwards the run goes forward.
-    pub fn comes_before_the_copy(self) -> bool {
+    /// Whether a failure of the step ends the run. Up to the snapshot any failure releases everything; afterwards the run only goes
+    /// forward.
+    pub fn is_up_to_snapshot(self) -> bool {
         self <= Snapshot
     }
 
-    /// What counts as done when the act, or the operation that it began, said so: what cannot be read back, and what the answer itself shows.
-    /// A resource that was just made is in the answer, and so is one that was written over what was read. Of deletions only what is read
-    /// afterwards counts.
-    pub fn is_taken_at_its_word(self) -> bool {
-        matches!(self, SaveRecipe | Gallery | Line | Protect | Drain | FirstBoot | Unprotect | StripData | Disclaim)
+    /// Whether the step is done as soon as its request, or the operation that it started, has succeeded: where the effect cannot be read
+    /// back, or where the response contains it. All other steps read the resource again, deletions in particular.
+    pub fn trusts_response(self) -> bool {
+        matches!(
+            self,
+            SaveRecipe | Gallery | Definition | Protect | Drain | FirstBoot | Unprotect | StripData | ReleaseClaim
+        )
     }
 
-    /// The name in commands, journals and pages.
+    /// The name in commands, journals and documentation.
     pub fn name(self) -> &'static str {
         match self {
             Preflight => "preflight",
             Claim => "claim",
             SaveRecipe => "save-recipe",
             Gallery => "gallery",
-            Line => "line",
+            Definition => "definition",
             ClearFailed => "clear-failed",
             Survey => "survey",
             HoldNode => "hold-node",
@@ -177,9 +177,9 @@ impl Step {
             ReleaseNode => "release-node",
             Publish => "publish",
             DeleteSnapshot => "delete-snapshot",
-            Try => "try",
+            CreateCanary => "create-canary",
             AwaitCanary => "await-canary",
-            Condemn => "condemn",
+            Reject => "reject",
             DeleteCanary => "delete-canary",
             Include => "include",
             Model => "model",
@@ -187,7 +187,7 @@ impl Step {
             StripScripts => "strip-scripts",
             Prune => "prune",
             AddNodes => "add-nodes",
-            Disclaim => "disclaim",
+            ReleaseClaim => "release-claim",
         }
     }
 }
@@ -198,25 +198,25 @@ impl fmt::Display for Step {
     }
 }
 
-impl Held {
-    /// All, the first taken first.
+impl Hold {
+    /// All holds, in the order in which they are acquired.
     pub const ALL: [Self; 6] = [Self::Claim, Self::Node, Self::Protection, Self::Absence, Self::Power, Self::Canary];
 
-    /// The step that takes it.
-    pub fn taken_by(self) -> Step {
+    /// The step that acquires it.
+    pub fn acquired_by(self) -> Step {
         match self {
             Self::Claim => Claim,
             Self::Node => HoldNode,
             Self::Protection => Protect,
             Self::Absence | Self::Power => PowerOff,
-            Self::Canary => Try,
+            Self::Canary => CreateCanary,
         }
     }
 
-    /// The step that gives it back.
-    pub fn given_back_by(self) -> Step {
+    /// The step that releases it.
+    pub fn released_by(self) -> Step {
         match self {
-            Self::Claim => Disclaim,
+            Self::Claim => ReleaseClaim,
             Self::Node => ReleaseNode,
             Self::Protection => Unprotect,
             Self::Absence => AwaitReady,
@@ -226,7 +226,7 @@ impl Held {
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Claim => "the scale set's run tag",
@@ -244,18 +244,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_of_all_steps_is_in_their_order_and_complete() {
-        assert!(Step::ALL.is_sorted() && Held::ALL.is_sorted());
+    fn lists_of_steps_and_holds_are_complete_and_in_order() {
+        assert!(Step::ALL.is_sorted() && Hold::ALL.is_sorted());
         assert_eq!(Step::ALL.iter().collect::<std::collections::BTreeSet<_>>().len(), 30);
         assert_eq!(Step::ALL.map(|step| step as usize), std::array::from_fn::<usize, 30, _>(|index| index));
     }
 
     #[test]
-    fn what_a_step_takes_a_later_step_gives_back() {
-        for held in Held::ALL {
-            assert!(held.taken_by() < held.given_back_by(), "{held}");
-            assert!(held.taken_by().takes().any(|taken| taken == held));
-            assert_eq!(held.given_back_by().gives_back(), Some(held));
+    fn every_hold_is_released_by_a_later_step() {
+        for hold in Hold::ALL {
+            assert!(hold.acquired_by() < hold.released_by(), "{hold}");
+            assert!(hold.acquired_by().acquires().any(|acquired| acquired == hold));
+            assert_eq!(hold.released_by().releases(), Some(hold));
         }
     }
 }

@@ -1,24 +1,24 @@
-//! Who may do what: what roles grant, held against what is needed.
+//! Permissions: the actions that an operation needs, compared with what roles grant.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where permissions are asked for.
+/// Where permissions are checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessScope {
-    /// Where the pools are.
+    /// The resource group of the pools.
     Home,
-    /// One resource, by its id. It may be somewhere else: a subnet often is.
+    /// One resource, by its id. It may be in another resource group, as a subnet often is.
     Resource(String),
 }
 
-/// What one role grants to the caller at a scope.
+/// The actions that one role grants to the caller at a scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Patterns of what it allows; `*` stands for any run of characters.
+    /// Patterns of allowed actions; `*` matches any characters.
     pub actions: Vec<String>,
-    /// Patterns of what it leaves out. Another role may still allow it.
+    /// Patterns of actions that this role does not allow. Another role may still allow them.
     pub not_actions: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl Grant {
     }
 }
 
-/// Whether a pattern covers an action. Case does not count.
+/// Whether a pattern matches an action, ignoring case.
 fn covers(pattern: &str, action: &str) -> bool {
     let (pattern, action) = (pattern.to_ascii_lowercase(), action.to_ascii_lowercase());
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == action };
@@ -43,52 +43,49 @@ fn covers(pattern: &str, action: &str) -> bool {
     left.ends_with(last)
 }
 
-/// When an action is needed.
+/// Which runs need an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NeededFor {
-    /// By every run.
     EveryRun,
-    /// By every run on a pool whose recipe names such a resource; it is asked for there.
+    /// Every run on a pool whose recipe refers to such a resource. It is checked at that resource.
     Linked,
-    /// By one command or option alone.
+    /// One command or option.
     Only(&'static str),
 }
 
-/// An action that the operation takes, and what for.
+/// An action that kiln performs, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Need {
-    /// The action, in the cloud's words.
+    /// As the cloud writes it.
     pub action: &'static str,
-    /// What fails without it.
+    /// The consequence if it is missing.
     pub needed_to: &'static str,
     pub needed_for: NeededFor,
 }
 
-/// A resource that a pool's recipe names, and the action that using it takes.
+/// A resource that a pool's recipe refers to, and the action that using it requires.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Linked {
     pub action: String,
     pub resource: String,
 }
 
-/// Whether an action that is needed is allowed.
+/// Whether a needed action is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Allowance {
-    /// What is needed.
     #[serde(flatten)]
     pub need: Need,
-    /// Whether some role allows it.
     pub allowed: bool,
 }
 
 impl fmt::Display for Allowance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Need { action, needed_to, needed_for } = self.need;
-        let word = if self.allowed { "allowed" } else { "missing" };
-        write!(f, "{word}  {action}  {needed_to}")?;
+        let state = if self.allowed { "allowed" } else { "missing" };
+        write!(f, "{state}  {action}  {needed_to}")?;
         match needed_for {
             NeededFor::Only(what) => write!(f, " ({what} only)"),
             NeededFor::EveryRun | NeededFor::Linked => Ok(()),
@@ -96,7 +93,7 @@ impl fmt::Display for Allowance {
     }
 }
 
-/// Holds what roles grant against what is needed: one row for each need.
+/// Compares what roles grant with what is needed: one row for each need.
 pub fn allowances(needs: &[Need], grants: &[Grant]) -> Vec<Allowance> {
     let allowed = |need: &Need| grants.iter().any(|grant| grant.allows(need.action));
     needs.iter().map(|need| Allowance { need: *need, allowed: allowed(need) }).collect()
@@ -114,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_any_run_of_characters_and_case_does_not_count() {
+    fn star_matches_any_characters_and_case_is_ignored() {
         for (pattern, action, covered) in [
             ("*", "Microsoft.Compute/disks/read", true),
             ("*/read", "Microsoft.Compute/disks/read", true),
@@ -132,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_role_leaves_out_another_may_give() {
+    fn another_role_may_grant_what_one_excludes() {
         let need = Need { action: "a/b/delete", needed_to: "delete", needed_for: NeededFor::EveryRun };
         let without = grant(&["*"], &["*/delete"]);
         let allowed = |grants: &[Grant]| allowances(&[need], grants)[0].allowed;
@@ -142,9 +139,9 @@ mod tests {
     }
 
     proptest! {
-        /// A pattern made of an action by putting stars for pieces of it covers it; one with a letter that it lacks does not.
+        /// Replacing parts of an action by stars gives a pattern that matches it; appending a letter gives one that does not.
         #[test]
-        fn an_action_is_covered_by_itself_with_pieces_starred(parts in prop::collection::vec("[a-c]{1,3}", 1..6), stars in prop::collection::vec(any::<bool>(), 6)) {
+        fn action_is_matched_by_itself_with_parts_starred(parts in prop::collection::vec("[a-c]{1,3}", 1..6), stars in prop::collection::vec(any::<bool>(), 6)) {
             let action = parts.join("/");
             let starred: Vec<&str> = parts.iter().zip(&stars).map(|(part, star)| if *star { "*" } else { part.as_str() }).collect();
             let pattern = starred.join("/");

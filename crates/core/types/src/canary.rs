@@ -1,55 +1,47 @@
-//! One throw-away instance of an image version that nobody uses yet.
+//! Canaries: a temporary scale set with one instance of an image version that is not in use yet.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::image::DefinitionName;
-use crate::name::PoolName;
-use crate::pool::Tags;
+use crate::name::{BadName, PoolName};
+use crate::tags::Tags;
 use crate::version::VersionNumber;
-
-/// The tag that marks a pool as a canary, with the tried pool as its value. A pool without it is never deleted.
-pub const CANARY_TAG: &str = "kiln-canary-of";
 
 const PREFIX: &str = "kiln-canary-";
 
-/// A name or run that no canary can have.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{input}` cannot name a canary: `{PREFIX}` and 1 to 32 letters or digits")]
-pub struct BadCanary {
-    /// The refused text.
-    pub input: String,
+fn bad(input: String) -> BadName {
+    BadName { noun: "canary name", input, rule: "`kiln-canary-` followed by 1 to 32 letters or digits" }
 }
 
-/// The name of a canary. It is a type of its own so that no ordinary pool can be handed to what deletes canaries.
+/// The name of a canary's scale set. It is a separate type so that an ordinary pool cannot be passed to the function that deletes
+/// canaries.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "PoolName", into = "PoolName")]
 pub struct CanaryName(PoolName);
 
 impl CanaryName {
-    /// The one canary of a run.
-    pub fn of_run(run: &str) -> Result<Self, BadCanary> {
-        let refused = || BadCanary { input: run.to_owned() };
-        let name = format!("{PREFIX}{run}").parse::<PoolName>().map_err(|_| refused())?;
-        Self::try_from(name).map_err(|_| refused())
+    /// The canary of a run. A run has at most one.
+    pub fn from_run(run: &str) -> Result<Self, BadName> {
+        Self::try_from(format!("{PREFIX}{run}").parse::<PoolName>()?)
     }
 
-    /// The canary's pool, for reading its instance.
+    /// The canary's scale set, for reading its instance.
     pub fn pool(&self) -> &PoolName {
         &self.0
     }
 }
 
 impl TryFrom<PoolName> for CanaryName {
-    type Error = BadCanary;
+    type Error = BadName;
 
-    fn try_from(name: PoolName) -> Result<Self, BadCanary> {
+    fn try_from(name: PoolName) -> Result<Self, BadName> {
         let run = name.as_str().strip_prefix(PREFIX).unwrap_or_default();
         if (1..=32).contains(&run.len()) && run.bytes().all(|b| b.is_ascii_alphanumeric()) {
             Ok(Self(name))
         } else {
-            Err(BadCanary { input: name.into() })
+            Err(bad(name.into()))
         }
     }
 }
@@ -66,16 +58,14 @@ impl fmt::Display for CanaryName {
     }
 }
 
-/// A canary to be made: one instance of the pool's recipe, from exactly this version, joined to nothing that carries traffic.
+/// A canary to create: one instance with the pool's recipe, from exactly this version, without load balancers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
     pub name: CanaryName,
-    /// The pool whose recipe is tried.
+    /// The pool whose recipe it uses.
     pub pool: PoolName,
-    /// The line of the version.
-    pub line: DefinitionName,
+    pub definition: DefinitionName,
     pub number: VersionNumber,
-    /// The run's own tags.
     pub tags: Tags,
 }
 
@@ -84,12 +74,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ordinary_pool_is_no_canary() {
+    fn ordinary_pool_name_is_not_a_canary_name() {
         let pool: PoolName = "k8s-agentpool1-26100436-vmss".parse().unwrap();
         assert!(CanaryName::try_from(pool).is_err());
         assert!(serde_json::from_str::<CanaryName>("\"k8s-pool\"").is_err());
-        assert_eq!(CanaryName::of_run("r42").unwrap().to_string(), "kiln-canary-r42");
-        assert!(CanaryName::of_run("").is_err());
-        assert!(CanaryName::of_run("a-b").is_err());
+        assert_eq!(CanaryName::from_run("r42").unwrap().to_string(), "kiln-canary-r42");
+        assert!(CanaryName::from_run("").is_err());
+        assert!(CanaryName::from_run("a-b").is_err());
     }
 }

@@ -1,63 +1,60 @@
-//! What an error means for who asked, whatever cloud it comes from.
+//! Classes of errors, the same for every cloud.
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds of failure that a caller acts upon differently.
+/// The kinds of failure that a caller handles differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorClass {
-    /// The thing does not exist.
     NotFound,
-    /// Somebody else wrote since it was read, or it exists already and must not.
+    /// The resource changed since it was read, or exists and must not.
     Precondition,
-    /// Another operation holds the resource.
+    /// Another operation is running on the resource.
     Busy,
-    /// A later operation took this one's place.
+    /// A later operation replaced this one.
     Preempted,
-    /// Who asks is known and may not.
+    /// The caller is authenticated but not allowed.
     Permission,
-    /// Who asks could not prove who they are.
     Authentication,
-    /// Too many requests.
     Throttled,
-    /// A limit of the subscription; a person raises it.
+    /// A limit of the subscription that a person must raise.
     Quota,
-    /// The cloud has no such machine free right now.
+    /// The region has no capacity for the machine size at the moment.
     Capacity,
-    /// The region lacks the asked kind of storage.
+    /// The region lacks the requested kind of storage.
     StorageUnsupported,
-    /// The request itself is wrong, and would be wrong again.
+    /// The request is wrong; repeating it does not help.
     Invalid,
-    /// The cloud or the way to it failed; the same request may work.
+    /// The cloud or the connection failed; the same request may succeed.
     Transient,
-    /// The answer was none that is understood.
+    /// The response was not understood.
     Unexpected,
-    /// This program refused to send the request.
+    /// kiln refused to send the request.
     Refused,
 }
 
 impl ErrorClass {
-    /// Whether the same request may succeed later with nobody doing anything.
+    /// Whether the same request may succeed later without anyone changing anything.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Busy | Self::Preempted | Self::Throttled | Self::Capacity | Self::Transient)
     }
 }
 
-/// An error of an edge, as the engine sees it.
+/// An error of an edge.
 pub trait FactoryError: std::error::Error + Send + Sync + 'static {
-    /// What it means.
+    /// The kind of failure.
     fn class(&self) -> ErrorClass;
 
-    /// Whether the thing does not exist.
+    /// Whether the resource does not exist.
     fn not_found(&self) -> bool {
         self.class() == ErrorClass::NotFound
     }
 
-    /// Whether the resource is not what the caller last read: read again, then decide again.
+    /// Whether the resource changed since the caller read it, so that the caller must read it and decide again.
     fn precondition(&self) -> bool {
         self.class() == ErrorClass::Precondition
     }
 
-    /// Whether another operation stands in the way.
+    /// Whether another operation prevents this one.
     fn conflict(&self) -> bool {
         matches!(self.class(), ErrorClass::Busy | ErrorClass::Preempted)
     }
@@ -67,7 +64,7 @@ pub trait FactoryError: std::error::Error + Send + Sync + 'static {
         self.class().is_retryable()
     }
 
-    /// Whether a person must grant something first.
+    /// Whether a person must grant a permission first.
     fn permission(&self) -> bool {
         matches!(self.class(), ErrorClass::Permission | ErrorClass::Authentication)
     }

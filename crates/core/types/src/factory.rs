@@ -1,4 +1,4 @@
-//! What the prototype operation needs of a cloud.
+//! The port that the prototype operation needs of a cloud.
 
 use std::future::Future;
 
@@ -9,49 +9,50 @@ use crate::image::{DefinitionName, Gallery, ImageDefinition, ImageVersion, Publi
 use crate::instance::{Instance, PowerDown, Protection};
 use crate::name::{GalleryName, InstanceId, PoolName, SnapshotName};
 use crate::operation::{OperationHandle, OperationState, Revision};
-use crate::pool::{Pool, Tags};
+use crate::pool::Pool;
 use crate::recipe::{RecipeChange, SavedExtension};
 use crate::snapshot::{OsDisk, Snapshot, SnapshotRequest};
+use crate::tags::Tags;
 use crate::version::VersionNumber;
 
-/// Anything that makes VMs from a common recipe and keeps images of them.
+/// A system that creates instances from a recipe and stores images of them.
 ///
-/// A verb that takes long returns as soon as the cloud accepted it, with the handle to [`observe`](Factory::observe) it by. Every verb may
-/// be repeated: asking for what is so already changes nothing. A lookup of what does not exist is `None` where that is an ordinary answer,
-/// and an error that says so elsewhere.
+/// A long operation returns as soon as the cloud has accepted it, with the handle for [`observe`](Factory::observe). Every operation is
+/// idempotent: requesting a state that exists already changes nothing. A lookup returns `None` for a resource that may well be missing,
+/// and an error of class [`NotFound`](crate::ErrorClass::NotFound) otherwise.
 pub trait Factory: Send + Sync {
-    /// What can go wrong.
+    /// The error type of this cloud.
     type Error: FactoryError;
 
-    /// Every action that the verbs below take, in the cloud's words.
+    /// Every action that the operations below perform, as the cloud writes it.
     fn needs(&self) -> &'static [Need];
 
-    /// What roles grant to the caller at a scope: one entry for each role. A caller may be too weak to ask even this.
+    /// The permissions that each of the caller's roles grants at a scope. Fails where the caller may not read its own permissions.
     fn permissions(&self, scope: &AccessScope) -> impl Future<Output = Result<Vec<Grant>, Self::Error>> + Send;
 
-    /// The resources that a pool's recipe names and that take a permission of their own.
+    /// The resources that a pool's recipe refers to and whose use requires another permission.
     fn linked(&self, pool: &PoolName) -> impl Future<Output = Result<Vec<Linked>, Self::Error>> + Send;
 
-    /// All pools.
+    /// Lists all pools.
     fn pools(&self) -> impl Future<Output = Result<Vec<Pool>, Self::Error>> + Send;
 
-    /// One pool.
+    /// Reads a pool.
     fn describe_pool(&self, pool: &PoolName) -> impl Future<Output = Result<Pool, Self::Error>> + Send;
 
-    /// All instances of a pool.
+    /// Lists the instances of a pool.
     fn instances(&self, pool: &PoolName) -> impl Future<Output = Result<Vec<Instance>, Self::Error>> + Send;
 
-    /// One instance.
+    /// Reads an instance.
     fn describe_instance(
         &self,
         pool: &PoolName,
         instance: &InstanceId,
     ) -> impl Future<Output = Result<Instance, Self::Error>> + Send;
 
-    /// What the OS disk of an instance says of the machine that can boot it.
+    /// Reads the properties of an instance's OS disk that an image definition has to match.
     fn os_disk(&self, instance: &Instance) -> impl Future<Output = Result<OsDisk, Self::Error>> + Send;
 
-    /// Sets what the pool may not do to an instance, given what the instance was when it was read, and returns what it is afterwards.
+    /// Sets an instance's protection, if the instance is still at the revision that was read, and returns the changed instance.
     fn set_protection(
         &self,
         pool: &PoolName,
@@ -59,7 +60,7 @@ pub trait Factory: Send + Sync {
         protection: Protection,
     ) -> impl Future<Output = Result<Instance, Self::Error>> + Send;
 
-    /// Turns an instance off.
+    /// Powers an instance off.
     fn power_off(
         &self,
         pool: &PoolName,
@@ -67,73 +68,76 @@ pub trait Factory: Send + Sync {
         how: PowerDown,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Turns an instance on.
+    /// Starts an instance.
     fn start(
         &self,
         pool: &PoolName,
         instance: &InstanceId,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Copies a disk.
+    /// Creates a snapshot of a disk.
     fn snapshot_os_disk(
         &self,
         request: &SnapshotRequest,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// A copy by its name.
+    /// Looks a snapshot up.
     fn find_snapshot(&self, name: &SnapshotName) -> impl Future<Output = Result<Option<Snapshot>, Self::Error>> + Send;
 
-    /// Deletes a copy.
+    /// Deletes a snapshot.
     fn delete_snapshot(&self, name: &SnapshotName)
     -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// A gallery by its name.
+    /// Looks a gallery up.
     fn find_gallery(&self, name: &GalleryName) -> impl Future<Output = Result<Option<Gallery>, Self::Error>> + Send;
 
-    /// Makes a gallery.
+    /// Creates a gallery.
     fn create_gallery(&self, gallery: &Gallery) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// A line by its place.
+    /// Looks an image definition up.
     fn find_definition(
         &self,
-        line: &DefinitionName,
+        definition: &DefinitionName,
     ) -> impl Future<Output = Result<Option<ImageDefinition>, Self::Error>> + Send;
 
-    /// Makes a line in a gallery that exists.
+    /// Creates an image definition in an existing gallery.
     fn create_definition(
         &self,
-        line: &ImageDefinition,
+        definition: &ImageDefinition,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Adds or changes tags of a line; others stay. A tag is emptied, never removed: clouds differ in whether a write of tags replaces all.
+    /// Adds or changes tags of an image definition and keeps its other tags.
     fn tag_definition(
         &self,
-        line: &ImageDefinition,
+        definition: &ImageDefinition,
         changes: &Tags,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// All versions of a line, lowest number first; none where the line does not exist.
-    fn versions(&self, line: &DefinitionName) -> impl Future<Output = Result<Vec<ImageVersion>, Self::Error>> + Send;
+    /// Lists the versions of an image definition, lowest first. A definition that does not exist has none.
+    fn versions(
+        &self,
+        definition: &DefinitionName,
+    ) -> impl Future<Output = Result<Vec<ImageVersion>, Self::Error>> + Send;
 
-    /// Makes a version.
+    /// Creates an image version.
     fn publish(&self, publication: &Publication) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Takes a version out of what `latest` means, or puts it in, everywhere.
+    /// Excludes a version from `latest` in all regions, or includes it.
     fn set_excluded(
         &self,
-        line: &DefinitionName,
+        definition: &DefinitionName,
         number: &VersionNumber,
         excluded: bool,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Deletes a version.
+    /// Deletes an image version.
     fn delete_version(
         &self,
-        line: &DefinitionName,
+        definition: &DefinitionName,
         number: &VersionNumber,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Changes what new instances are made from.
+    /// Changes the recipe for new instances, if the pool is still at this revision.
     fn set_recipe(
         &self,
         pool: &PoolName,
@@ -141,8 +145,8 @@ pub trait Factory: Send + Sync {
         revision: &Revision,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Puts an extension back into a recipe that has none of its name, with the settings that cannot be read. One that is there already
-    /// stays as it is; one of that name that is something else is in the way, and said so.
+    /// Adds an extension to the recipe, including its protected settings. Does nothing if the recipe has this extension already, and
+    /// fails if it has a different one of the same name.
     fn put_extension(
         &self,
         pool: &PoolName,
@@ -156,33 +160,34 @@ pub trait Factory: Send + Sync {
         extension: &str,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Adds or changes tags of a pool, given what it was when it was read; others stay, as with [`tag_definition`](Factory::tag_definition).
+    /// Adds or changes tags of a pool, if it is still at the revision that was read, and keeps its other tags.
     fn tag_pool(
         &self,
         pool: &Pool,
         changes: &Tags,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Makes the pool larger than it was when it was read. Repeated with the same reading it fails, so that it never adds twice.
+    /// Adds instances to a pool, if it is still at the revision that was read. A repeated request therefore fails instead of adding
+    /// instances twice.
     fn add_instances(
         &self,
         pool: &Pool,
         more: u32,
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Removes instances, and the pool's wish to have them.
+    /// Deletes instances and lowers the pool's capacity accordingly.
     fn remove_instances(
         &self,
         pool: &PoolName,
         instances: &[InstanceId],
     ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Makes one throw-away instance of a version.
+    /// Creates a canary.
     fn create_canary(&self, canary: &Canary) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// Deletes a canary and its instance.
+    /// Deletes a canary with its instance.
     fn delete_canary(&self, canary: &CanaryName) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
-    /// How far an operation is.
+    /// Reads the state of a long operation.
     fn observe(&self, handle: &OperationHandle) -> impl Future<Output = Result<OperationState, Self::Error>> + Send;
 }

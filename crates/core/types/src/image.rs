@@ -1,58 +1,51 @@
-//! Galleries, image lines and their versions.
+//! Galleries, image definitions and image versions.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorClass;
 use crate::name::GalleryName;
 use crate::operation::Failure;
-use crate::pool::{Plan, Tags};
+use crate::pool::Plan;
+use crate::tags::Tags;
 use crate::version::VersionNumber;
 
-/// Where image lines live.
+/// A gallery of image definitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gallery {
     pub name: GalleryName,
     pub location: String,
-    /// What it is for.
     pub description: String,
 }
 
-/// A line's place: its gallery and its own name there.
+/// The name of an image definition: its gallery and its name there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DefinitionName {
     pub gallery: GalleryName,
-    /// The image definition in it.
     pub definition: String,
 }
 
-/// A line of images, of which each version is a step. Generation, architecture and security type cannot change later.
+/// An image definition. Generation, architecture and security type cannot change after its creation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageDefinition {
     pub name: DefinitionName,
     pub location: String,
-    /// The firmware that boots its images.
     pub generation: Generation,
-    /// The processor that runs them.
     pub architecture: Architecture,
-    /// What the firmware vouches for.
     pub security_type: SecurityType,
-    /// The names that it is found by.
     pub identity: DefinitionIdentity,
-    /// The purchase plan that its images need.
     pub plan: Option<Plan>,
     pub tags: Tags,
 }
 
-/// The names that a line is found by.
+/// Publisher, offer and SKU of an image definition, unique in its gallery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefinitionIdentity {
-    /// Who publishes it.
     pub publisher: String,
     pub offer: String,
     pub sku: String,
 }
 
-/// The firmware of a machine.
+/// The Hyper-V generation of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Generation {
     /// BIOS.
@@ -61,127 +54,111 @@ pub enum Generation {
     V2,
 }
 
-/// The processor of a machine.
+/// The processor architecture of a machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Architecture {
-    /// 64-bit x86.
     #[default]
     X64,
-    /// 64-bit ARM.
     Arm64,
 }
 
-/// What the firmware of a machine vouches for.
+/// The security type of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SecurityType {
-    /// Nothing.
     #[default]
     Standard,
-    /// A measured boot.
     TrustedLaunch,
-    /// Encrypted memory.
     Confidential,
-    /// A word that this program does not know.
+    /// A value that kiln does not know.
     Other(String),
 }
 
-/// How copies of a version are kept in a region.
+/// How the replicas of a version are stored in a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Storage {
-    /// In each zone.
     ZoneRedundant,
-    /// In one place.
     Local,
-    /// In one place, on fast disks.
     PremiumLocal,
 }
 
 impl Storage {
-    /// What to publish with after a failure: a region without zones takes local copies. The failed version stays and blocks its name, so
-    /// it is deleted first.
-    pub fn after(self, failure: &Failure) -> Option<Self> {
+    /// The storage to retry with after a failure: local in a region without zones. The failed version keeps its name occupied, so it
+    /// must be deleted first.
+    pub fn fallback(self, failure: &Failure) -> Option<Self> {
         (self == Self::ZoneRedundant && failure.class == ErrorClass::StorageUnsupported).then_some(Self::Local)
     }
 }
 
-/// A version to be made.
+/// An image version to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
-    pub line: DefinitionName,
+    pub definition: DefinitionName,
     pub number: VersionNumber,
-    /// The region of the line.
+    /// The region of the definition.
     pub location: String,
-    /// The resource id of the snapshot that it is made of.
+    /// The resource id of the snapshot.
     pub source: String,
-    /// The regions that get copies; the line's own is among them.
+    /// The regions to replicate to, including the definition's own.
     pub regions: Vec<String>,
-    /// Copies per region.
+    /// Per region.
     pub replicas: u32,
-    /// How they are kept.
     pub storage: Storage,
-    /// Whether it is kept out of what `latest` means. Stays a choice here because a line without a reader may publish at once.
+    /// Whether `latest` skips it.
     pub excluded: bool,
-    /// Keys for the copies, by resource id.
+    /// By resource id.
     pub disk_encryption_set: Option<String>,
     pub tags: Tags,
 }
 
-/// A version as it was read.
+/// The state of an image version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageVersion {
     pub number: VersionNumber,
     pub id: String,
-    /// How far its making is.
     pub state: VersionState,
-    /// Whether it is kept out of what `latest` means, everywhere.
+    /// Whether `latest` skips it in every region.
     pub excluded: bool,
-    /// How far each region is.
     pub regions: Vec<RegionProgress>,
-    /// How copies are kept, where one word is true of all regions.
+    /// The storage kind, if it is the same in all regions.
     pub storage: Option<Storage>,
     pub tags: Tags,
-    /// When it was published, as the cloud writes it.
+    /// When it was created, as the cloud writes it.
     pub created: Option<String>,
 }
 
-/// How far the making of a version is.
+/// The provisioning state of an image version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VersionState {
-    /// Copies are being made.
     Creating,
-    /// A property is being written.
     Updating,
-    /// It is going.
     Deleting,
-    /// It can be used.
     Succeeded,
-    /// It cannot be used and blocks its name.
+    /// Unusable, and its name stays occupied until it is deleted.
     Failed,
-    /// A word that this program does not know.
+    /// A value that kiln does not know.
     Other(String),
 }
 
-/// How far a version is in one region.
+/// The replication of a version to one region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionProgress {
     pub region: String,
-    /// Whether it is kept out of what `latest` means there.
+    /// Whether `latest` skips it in this region.
     pub excluded: bool,
-    /// How much is copied; none before the cloud says so.
+    /// Absent until the cloud reports it.
     pub percent: Option<u8>,
-    /// Whether all of it is there.
     pub complete: bool,
 }
 
 impl ImageVersion {
     /// Whether `latest` can resolve to it in a region.
     pub fn usable_in(&self, region: &str) -> bool {
-        let there = |r: &RegionProgress| same_region(&r.region, region) && r.complete && !r.excluded;
-        self.state == VersionState::Succeeded && !self.excluded && self.regions.iter().any(there)
+        let complete = |r: &RegionProgress| same_region(&r.region, region) && r.complete && !r.excluded;
+        self.state == VersionState::Succeeded && !self.excluded && self.regions.iter().any(complete)
     }
 }
 
-/// Regions are written `West US 2` as well as `westus2`.
+/// Compares regions, which are written `West US 2` as well as `westus2`.
 fn same_region(a: &str, b: &str) -> bool {
     let plain = |s: &str| s.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_ascii_lowercase()).collect::<String>();
     plain(a) == plain(b)
@@ -210,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn latest_needs_a_finished_version_that_is_there_and_not_excluded() {
+    fn latest_needs_a_complete_replica_that_is_not_excluded() {
         assert!(version().usable_in("westus2"));
         assert!(!version().usable_in("eastus"));
         assert!(!ImageVersion { excluded: true, ..version() }.usable_in("westus2"));
@@ -221,11 +198,11 @@ mod tests {
     }
 
     #[test]
-    fn only_zone_redundant_storage_has_something_to_fall_back_to() {
+    fn only_zone_redundant_storage_has_a_fallback() {
         let unsupported =
             Failure { code: "InvalidParameter".into(), message: String::new(), class: ErrorClass::StorageUnsupported };
-        assert_eq!(Storage::ZoneRedundant.after(&unsupported), Some(Storage::Local));
-        assert_eq!(Storage::Local.after(&unsupported), None);
-        assert_eq!(Storage::ZoneRedundant.after(&Failure { class: ErrorClass::Quota, ..unsupported }), None);
+        assert_eq!(Storage::ZoneRedundant.fallback(&unsupported), Some(Storage::Local));
+        assert_eq!(Storage::Local.fallback(&unsupported), None);
+        assert_eq!(Storage::ZoneRedundant.fallback(&Failure { class: ErrorClass::Quota, ..unsupported }), None);
     }
 }

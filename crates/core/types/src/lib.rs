@@ -1,48 +1,66 @@
-//! Ports: the nouns and traits of a cloud that makes VMs from a recipe.
+//! The nouns that several crates share, and the ports of a cloud.
 //!
-//! Nouns are plain values that go into journals, so each of them is serialisable. [`Factory`] is what the prototype operation needs of a
-//! cloud, [`Machines`] what a launch needs. Both speak the engine's verbs; which requests a verb costs is the edge's affair.
+//! Nouns are plain values. Those that go into a journal are serialisable, and a name is parsed again when it is read back, so that a
+//! value of type [`PoolName`] is always one that Azure accepts. The ports are traits with the operations that kiln needs, in kiln's
+//! terms: [`Factory`] is what the prototype operation needs of a cloud, [`Machines`] what a launch needs, [`ResourceGroup`] and
+//! [`ImageCatalog`] what detection and image selection read. An edge implements them and decides which requests an operation costs.
+//!
+//! Names, versions and taints fail to parse with one error type, [`BadName`]; [`FactoryError`] classifies the errors of an edge.
 
 mod access;
 mod canary;
+mod custom_data;
 mod error;
 pub mod error_chain;
 mod factory;
+mod fstab;
 pub mod hash;
 mod image;
+mod image_catalog;
+mod inspection;
 mod instance;
-pub mod json;
 mod jitter;
-mod landscape;
+mod join_credential;
+pub mod json;
 mod machines;
 mod name;
+mod node;
+mod node_name;
 mod operation;
 mod pool;
 mod recipe;
+mod resource_group;
 mod secret;
-mod shelves;
 mod snapshot;
+pub mod tags;
+mod taint;
 mod version;
 
 pub use access::{AccessScope, Allowance, Grant, Linked, Need, NeededFor, allowances};
-pub use canary::{BadCanary, CANARY_TAG, Canary, CanaryName};
+pub use canary::{Canary, CanaryName};
+pub use custom_data::{CustomData, sha256_hex};
 pub use error::{ErrorClass, FactoryError};
 pub use factory::Factory;
+pub use fstab::{FstabEntry, parse as parse_fstab};
 pub use image::{
     Architecture, DefinitionIdentity, DefinitionName, Gallery, Generation, ImageDefinition, ImageVersion, Publication,
     RegionProgress, SecurityType, Storage, VersionState,
 };
+pub use image_catalog::{ImageCatalog, PublishedVersion};
+pub use inspection::{Ancestor, DiskUse, FileLine, FirstBootUnit, Inspection, SecretPlace};
 pub use instance::{Instance, PowerDown, PowerState, Protection};
 pub use jitter::Jitter;
-pub use landscape::{Landscape, Network, Placement, Seen};
-pub use machines::{
-    LAUNCH_DONE, LAUNCH_TAG, Machine, MachineDisk, MachineSpec, MachineState, Machines, OWNER_TAG, Priority,
-};
-pub use name::{BadName, GalleryName, InstanceId, MachineName, PoolName, SnapshotName};
+pub use join_credential::{BadTokenId, JoinCredential, KeepOrDrop, RefuseReason, TokenId, clone_credential};
+pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Priority};
+pub use name::{BadName, GalleryName, InstanceId, MachineName, NodeName, PoolName, SnapshotName, is_dns_label};
+pub use node::{Node, NodeSystem, Readiness};
+pub use node_name::{instance_from_node_name, node_name_of};
 pub use operation::{Failure, OperationHandle, OperationState, Progress, Revision};
-pub use pool::{OperatingSystem, Orchestration, Plan, Pool, Provisioning, Tags, UpgradeMode};
+pub use pool::{OperatingSystem, Orchestration, Plan, Pool, Provisioning, UpgradeMode};
 pub use recipe::{Extension, ImageSource, MarketplaceImage, NO_OP_CUSTOM_DATA, Recipe, RecipeChange, SavedExtension};
-pub use secret::SecretText;
-pub use shelves::{PublishedVersion, Shelves};
+pub use resource_group::{Network, Placement, ResourceGroup, Sourced};
+pub use secret::{Secret, SecretBytes};
 pub use snapshot::{OsDisk, Snapshot, SnapshotRequest};
-pub use version::{BadVersion, VersionNumber};
+pub use tags::{CANARY_TAG, LAUNCH_DONE, LAUNCH_TAG, OWNER_TAG, Tags};
+pub use taint::Taint;
+pub use version::VersionNumber;

@@ -1,4 +1,4 @@
-//! Long operations, and the marks by which a write says what it saw.
+//! Long operations, and revisions for conditional writes.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorClass;
 
-/// What a resource was when it was read. A write that carries it fails when somebody else wrote in between.
+/// The state of a resource when it was read (an ETag). A write with a revision fails if the resource changed since.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(String);
 
 impl Revision {
-    /// Takes the cloud's own mark, uninterpreted.
+    /// Wraps the cloud's own value, uninterpreted.
     pub fn new(mark: impl Into<String>) -> Self {
         Self(mark.into())
     }
 
-    /// The cloud's own mark.
+    /// The cloud's own value.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -30,15 +30,15 @@ impl fmt::Display for Revision {
     }
 }
 
-/// What a long operation is found by again, also by another process on another machine.
+/// The handle of a long operation, with which another process on another machine can continue to observe it.
 ///
-/// Its text belongs to the edge that made it. It is a hint: the resource's own state is the truth.
+/// Its text is defined by the edge that created it. It is only a hint: the state of the resource itself decides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationHandle(String);
 
 impl OperationHandle {
-    /// Takes the edge's own text.
+    /// Wraps the edge's own text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -49,32 +49,28 @@ impl OperationHandle {
     }
 }
 
-/// How far a long operation is.
+/// The state of a long operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum OperationState {
-    /// It goes on.
     Running(Progress),
-    /// It ended well, as far as the cloud says. What can be read back should be.
+    /// The cloud reports success. Callers read the resource back where they can.
     Succeeded,
-    /// It ended badly.
     Failed(Failure),
 }
 
-/// What is known of an operation that goes on.
+/// Progress of a running operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// When to look again, where the cloud said so.
+    /// When to poll again, if the cloud specifies it.
     pub retry_after: Option<Duration>,
-    /// How much is done, where the cloud says so.
     pub percent: Option<f64>,
 }
 
-/// Why an operation ended badly.
+/// Why an operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub code: String,
     pub message: String,
-    /// What that means for who asked.
     pub class: ErrorClass,
 }
 
@@ -85,7 +81,7 @@ impl fmt::Display for Failure {
 }
 
 impl OperationState {
-    /// Whether there is nothing more to wait for.
+    /// Whether the operation has ended.
     pub fn is_terminal(&self) -> bool {
         !matches!(self, Self::Running(_))
     }

@@ -1,6 +1,4 @@
-//! Pools: nodes that one recipe makes.
-
-use std::collections::BTreeMap;
+//! Pools: the instances created from one recipe.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,100 +6,87 @@ use crate::image::SecurityType;
 use crate::name::PoolName;
 use crate::operation::Revision;
 use crate::recipe::Recipe;
+use crate::tags::Tags;
 
-/// Tags of a resource, in a fixed order.
-pub type Tags = BTreeMap<String, String>;
-
-/// A pool as it was read.
+/// The state of a pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pool {
     pub name: PoolName,
     pub location: String,
-    /// The zones that it spreads over; none where it is not zonal.
+    /// Empty if the pool is not zonal.
     pub zones: Vec<String>,
-    /// The machine size.
     pub size: String,
-    /// How many instances it is told to have.
+    /// The requested number of instances.
     pub capacity: u32,
-    /// What it was when it was read. None where the cloud keeps no such mark.
+    /// Absent if the cloud has no such value.
     pub revision: Option<Revision>,
-    /// Whether the last write to it ended.
     pub provisioning: Provisioning,
     pub tags: Tags,
-    /// What a changed recipe does to running instances.
     pub upgrade_mode: UpgradeMode,
-    /// Whether the cloud replaces OS disks by itself.
+    /// Whether the cloud replaces OS disks on its own.
     pub automatic_os_upgrade: bool,
-    /// Whether the cloud replaces unhealthy instances by itself.
+    /// Whether the cloud replaces unhealthy instances on its own.
     pub automatic_repairs: bool,
-    /// Whether its instances are alike or single machines under one name.
     pub orchestration: Orchestration,
-    /// What its instances run.
     pub operating_system: OperatingSystem,
-    /// Whether the OS disk lives on the host and is gone when the machine is off.
+    /// Whether the OS disk is on the host and lost when the machine stops.
     pub ephemeral_os_disk: bool,
-    /// The purchase plan that its image asks for.
     pub plan: Option<Plan>,
-    /// What the firmware of its machines vouches for.
     pub security_type: SecurityType,
-    /// What new instances are made from.
     pub recipe: Recipe,
 }
 
-/// Whether the last write to a resource ended, and how.
+/// The provisioning state of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Provisioning {
-    /// It ended well, or the resource keeps no such state.
+    /// Also for a resource without such a state.
     Succeeded,
-    /// It goes on; the cloud's word for it.
+    /// With the cloud's own name of the state.
     InProgress(String),
-    /// It ended badly.
     Failed,
-    /// It was called off.
     Canceled,
 }
 
 impl Provisioning {
-    /// Reads the cloud's word. A resource without one is finished.
-    pub fn from_word(word: Option<&str>) -> Self {
-        match word {
+    /// Parses the cloud's name of the state.
+    pub fn from_name(name: Option<&str>) -> Self {
+        match name {
             None => Self::Succeeded,
-            Some(word) if word.eq_ignore_ascii_case("succeeded") => Self::Succeeded,
-            Some(word) if word.eq_ignore_ascii_case("failed") => Self::Failed,
-            Some(word) if word.eq_ignore_ascii_case("canceled") => Self::Canceled,
-            Some(word) => Self::InProgress(word.to_owned()),
+            Some(name) if name.eq_ignore_ascii_case("succeeded") => Self::Succeeded,
+            Some(name) if name.eq_ignore_ascii_case("failed") => Self::Failed,
+            Some(name) if name.eq_ignore_ascii_case("canceled") => Self::Canceled,
+            Some(name) => Self::InProgress(name.to_owned()),
         }
     }
 }
 
-/// What a changed recipe does to running instances.
+/// How a scale set applies a changed recipe to running instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpgradeMode {
-    /// Nothing until it is asked for.
+    /// Only on request.
     Manual,
-    /// It replaces them at once, all of them at the same time if it likes.
+    /// At once, possibly to all instances at the same time.
     Automatic,
-    /// It replaces them in batches.
+    /// In batches.
     Rolling,
-    /// A word that this program does not know.
+    /// A value that kiln does not know.
     Other(String),
 }
 
-/// How a pool keeps its instances.
+/// The orchestration mode of a scale set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Orchestration {
-    /// All alike, numbered.
+    /// Numbered instances created from one recipe.
     Uniform,
-    /// Single machines under one name.
+    /// Individual machines.
     Flexible,
 }
 
-/// What an instance runs.
+/// The operating system of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatingSystem {
-    /// Linux.
     Linux,
-    /// Windows; such pools are skipped.
+    /// Not supported; such pools are skipped.
     Windows,
 }
 
@@ -109,9 +94,7 @@ pub enum OperatingSystem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub name: String,
-    /// Who sells it.
     pub publisher: String,
-    /// What is sold.
     pub product: String,
 }
 
@@ -120,9 +103,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_that_is_not_terminal_is_running_whatever_its_word() {
-        assert_eq!(Provisioning::from_word(None), Provisioning::Succeeded);
-        assert_eq!(Provisioning::from_word(Some("succeeded")), Provisioning::Succeeded);
-        assert_eq!(Provisioning::from_word(Some("Migrating")), Provisioning::InProgress("Migrating".into()));
+    fn unknown_provisioning_state_counts_as_in_progress() {
+        assert_eq!(Provisioning::from_name(None), Provisioning::Succeeded);
+        assert_eq!(Provisioning::from_name(Some("succeeded")), Provisioning::Succeeded);
+        assert_eq!(Provisioning::from_name(Some("Migrating")), Provisioning::InProgress("Migrating".into()));
     }
 }

@@ -1,39 +1,35 @@
-//! What new instances of a pool are made from.
+//! The recipe of a pool: image, custom data and extensions of new instances.
 
 use serde::{Deserialize, Serialize};
 
 use crate::image::DefinitionName;
-use crate::secret::SecretText;
+use crate::secret::Secret;
 use crate::version::VersionNumber;
 
-/// Custom data that asks for nothing; kamino's. None at all would do the same on most images and fail on those that wait for some.
+/// Custom data without effect, as kamino writes it. Removing custom data altogether would fail on images that wait for some.
 pub const NO_OP_CUSTOM_DATA: &str = "#cloud-config\n";
 
-/// What can be read of a recipe. Custom data and protected settings never can.
+/// The readable part of a recipe. The cloud never returns custom data and protected settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
     pub image: ImageSource,
-    /// The extensions, in the order of the recipe.
     pub extensions: Vec<Extension>,
 }
 
-/// Where an image comes from.
+/// The image that instances are created from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ImageSource {
-    /// The latest usable version of a line.
+    /// The latest usable version of a definition.
     Definition(DefinitionName),
-    /// One version of a line.
     ExactVersion(DefinitionName, VersionNumber),
-    /// An image of the cloud's market.
     Marketplace(MarketplaceImage),
-    /// Anything else, by its id.
+    /// Another image, by its id.
     Other(String),
 }
 
-/// An image of the cloud's market.
+/// A marketplace image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarketplaceImage {
-    /// Who publishes it.
     pub publisher: String,
     pub offer: String,
     pub sku: String,
@@ -41,41 +37,37 @@ pub struct MarketplaceImage {
     pub version: String,
 }
 
-/// A program that the cloud's agent installs on each new instance.
+/// A VM extension, which the cloud's agent installs on each new instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
-    /// Its name in the recipe.
     pub name: String,
-    /// Who publishes it.
     pub publisher: String,
-    /// What it is; together with the publisher this says what it does, the name does not.
+    /// Azure's `type`. Publisher and type identify the extension; its name is arbitrary.
     pub kind: String,
     pub handler_version: Option<String>,
-    /// Whether the agent may take a newer minor version.
     pub auto_upgrade_minor: bool,
-    /// Its readable settings, as JSON text.
+    /// The readable settings, as JSON.
     pub settings: Option<String>,
-    /// Whether it may carry settings that cannot be read, so that a copy of it would not be equal. No cloud says for sure: `true` unless
-    /// its publisher is known to use none.
+    /// Whether it may have protected settings, which a restored extension would lack. The cloud does not report it, so this is `true`
+    /// unless the publisher is known to use none.
     pub may_have_hidden_settings: bool,
-    /// Extensions that run before it.
+    /// The extensions that run before it.
     pub after: Vec<String>,
-    /// What is readable of it besides, as JSON text of an object: what a recipe that is put back must say again.
+    /// Its other readable properties, as a JSON object, to restore them unchanged.
     #[serde(default)]
     pub others: Option<String>,
 }
 
-/// An extension as it is kept for the way back: with the settings that the cloud never shows, where they could be had.
+/// An extension of the original recipe, with its protected settings if they are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedExtension {
-    /// What can be read.
     pub extension: Extension,
-    /// What cannot, as JSON text.
-    pub protected_settings: Option<SecretText>,
+    /// As JSON.
+    pub protected_settings: Option<Secret>,
 }
 
 impl Extension {
-    /// Whether it runs the recipe's own script: the one thing that a prototype image makes needless.
+    /// Whether it runs a bootstrap script, which instances of a prototype image do not need.
     pub fn is_custom_script(&self) -> bool {
         let publisher = self.publisher.to_ascii_lowercase();
         let kind = self.kind.to_ascii_lowercase();
@@ -88,13 +80,12 @@ impl Extension {
     }
 }
 
-/// What to change in a recipe; what is `None` stays as it is.
+/// Changes of a recipe. `None` keeps a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecipeChange {
-    /// Another image.
     pub image: Option<ImageSource>,
-    /// Other custom data, not yet encoded.
-    pub custom_data: Option<SecretText>,
+    /// Not yet base64-encoded.
+    pub custom_data: Option<Secret>,
 }
 
 #[cfg(test)]
@@ -114,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_told_by_publisher_and_type_and_not_by_name() {
+    fn custom_script_is_recognised_by_publisher_and_type() {
         assert!(extension("vmssCSE", "Microsoft.Azure.Extensions", "CustomScript").is_custom_script());
         assert!(!extension("CustomScript", "Microsoft.AKS", "Compute.AKS.Linux.Billing").is_custom_script());
         assert!(!extension("health", "Microsoft.ManagedServices", "ApplicationHealthLinux").is_custom_script());

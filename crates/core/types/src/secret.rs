@@ -1,24 +1,47 @@
-//! Text that cannot print itself.
+//! Text and bytes that cannot print themselves.
 
 use std::fmt;
+use std::ops::Deref;
 
-/// A secret on its way to the one request that may hold it. It is neither printed nor serialised.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SecretText(String);
+use serde::Deserialize;
 
-impl SecretText {
-    /// Wraps the text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+/// A secret on its way to the one request, file or document that may contain it: text, or bytes as [`SecretBytes`].
+///
+/// It has no `Serialize` and its `Debug` prints `***`, so that a secret reaches a log, a journal or a status only by an explicit
+/// [`expose`](Self::expose).
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(transparent)]
+pub struct Secret<T = String>(T);
+
+/// A secret that need not be UTF-8.
+pub type SecretBytes = Secret<Vec<u8>>;
+
+impl<T: Deref> Secret<T> {
+    /// Wraps text or bytes.
+    pub fn new(secret: impl Into<T>) -> Self {
+        Self(secret.into())
     }
 
-    /// The text itself, for the request that carries it.
-    pub fn expose(&self) -> &str {
+    /// The secret itself.
+    pub fn expose(&self) -> &T::Target {
         &self.0
     }
 }
 
-impl fmt::Debug for SecretText {
+impl Secret {
+    /// Whether the text is empty.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl<T> fmt::Debug for Secret<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
@@ -29,7 +52,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_does_not_print() {
-        assert_eq!(format!("{:?}", Some(SecretText::new("hunter2"))), "Some(***)");
+    fn debug_output_hides_the_secret() {
+        assert_eq!(format!("{:?}", Some(Secret::<String>::new("hunter2"))), "Some(***)");
+        assert_eq!(format!("{:?}", SecretBytes::new("hunter2")), "***");
     }
 }

@@ -1,26 +1,23 @@
-//! Copies of a disk.
+//! Snapshots of OS disks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::image::{Architecture, Generation, SecurityType};
 use crate::name::SnapshotName;
-use crate::pool::{Provisioning, Tags};
+use crate::pool::Provisioning;
+use crate::tags::Tags;
 
-/// What an OS disk says of the machine that can boot it.
+/// An OS disk, with the properties that an image definition has to match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OsDisk {
     pub id: String,
-    /// The firmware that boots it.
     pub generation: Generation,
-    /// The processor that runs it.
     pub architecture: Architecture,
-    /// What the firmware vouches for.
     pub security_type: SecurityType,
-    /// Its size in GiB.
     pub size_gib: Option<u32>,
 }
 
-/// A copy to be made.
+/// A snapshot to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotRequest {
     pub name: SnapshotName,
@@ -31,16 +28,15 @@ pub struct SnapshotRequest {
     pub tags: Tags,
 }
 
-/// A copy as it was read.
+/// The state of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub name: SnapshotName,
     pub id: String,
-    /// The disk that it was made of.
+    /// The resource id of the disk.
     pub source: Option<String>,
-    /// Whether it is whole.
     pub provisioning: Provisioning,
-    /// When it was made, as the cloud writes it.
+    /// As the cloud writes it.
     pub created: Option<String>,
     pub tags: Tags,
 }

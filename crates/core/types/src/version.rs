@@ -1,4 +1,4 @@
-//! The number of an image version.
+//! Image version numbers.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,17 +7,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Text that is no version number.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{input}` is no image version: three numbers with dots between them, each at most {max}", max = u32::MAX)]
-pub struct BadVersion {
-    /// The refused text.
-    pub input: String,
-}
+use crate::name::BadName;
 
-/// Three numbers, such as `2026.11.05`.
+/// The number of an image version, such as `2026.11.05`.
 ///
-/// It is compared as numbers and printed as it was written: `2026.11.5` equals `2026.11.05`, and each is found under its own name only.
+/// Versions compare as numbers, so `2026.11.5` equals `2026.11.05`, but print as written: Azure finds each only under its own name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct VersionNumber {
@@ -26,7 +20,7 @@ pub struct VersionNumber {
 }
 
 impl VersionNumber {
-    /// The text as written, which is the version's name.
+    /// The version's name, as written.
     pub fn as_str(&self) -> &str {
         &self.written
     }
@@ -38,19 +32,23 @@ impl VersionNumber {
 }
 
 impl TryFrom<String> for VersionNumber {
-    type Error = BadVersion;
+    type Error = BadName;
 
-    fn try_from(written: String) -> Result<Self, BadVersion> {
-        match parts_of(&written) {
+    fn try_from(written: String) -> Result<Self, BadName> {
+        match parse_parts(&written) {
             Some(parts) => Ok(Self { written, parts }),
-            None => Err(BadVersion { input: written }),
+            None => Err(BadName {
+                noun: "image version",
+                input: written,
+                rule: "three numbers separated by dots, each at most 4294967295",
+            }),
         }
     }
 }
 
-fn parts_of(text: &str) -> Option<[u32; 3]> {
+fn parse_parts(text: &str) -> Option<[u32; 3]> {
     let mut parts = text.split('.').map(|part| {
-        // `parse` alone would take `+1`.
+        // `parse` alone would accept `+1`.
         let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         digits.then(|| part.parse().ok()).flatten()
     });
@@ -59,9 +57,9 @@ fn parts_of(text: &str) -> Option<[u32; 3]> {
 }
 
 impl FromStr for VersionNumber {
-    type Err = BadVersion;
+    type Err = BadName;
 
-    fn from_str(input: &str) -> Result<Self, BadVersion> {
+    fn from_str(input: &str) -> Result<Self, BadName> {
         Self::try_from(input.to_owned())
     }
 }
@@ -115,19 +113,19 @@ mod tests {
     }
 
     #[test]
-    fn order_is_by_number_and_not_by_text() {
+    fn versions_are_ordered_by_number() {
         assert!(version("2026.9.30") < version("2026.11.05"));
         assert!(version("10.0.0") > version("9.99.99"));
     }
 
     #[test]
-    fn leading_zeros_stay_in_the_name_and_do_not_count() {
+    fn leading_zeros_are_kept_but_not_compared() {
         assert_eq!(version("2026.11.05"), version("2026.11.5"));
         assert_eq!(version("2026.11.05").to_string(), "2026.11.05");
     }
 
     #[test]
-    fn text_that_is_not_three_numbers_is_shown() {
+    fn error_shows_text_that_is_not_three_numbers() {
         for bad in ["", "1.2", "1.2.3.4", "1..3", "1.2.x", "+1.2.3", "1.2.4294967296", " 1.2.3"] {
             assert_eq!(bad.parse::<VersionNumber>().unwrap_err().input, bad);
         }
@@ -135,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_three_numbers_survive_text_and_json(a: u32, b: u32, c: u32) {
+        fn version_round_trips_through_text_and_json(a: u32, b: u32, c: u32) {
             let written = format!("{a}.{b}.{c}");
             let parsed = version(&written);
             prop_assert_eq!(parsed.parts(), [a, b, c]);

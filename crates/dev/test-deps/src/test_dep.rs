@@ -305,7 +305,9 @@ impl TestDep {
                 Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
             }
             Self::BenchTools => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_TOOLS, disabled: &[] },
-            Self::BenchRoot => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED },
+            Self::BenchRoot => {
+                Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED }
+            }
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../../tests/python/az-requirements.txt"),
                 proof: "azure.cli.core",

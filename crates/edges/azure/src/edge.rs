@@ -4,12 +4,12 @@ mod access;
 mod canaries;
 mod definitions;
 mod factory;
+mod image_catalog;
 mod instances;
-mod landscape;
 mod machines;
 mod pools;
 mod publish;
-mod published;
+mod resource_group;
 mod snapshots;
 mod versions;
 

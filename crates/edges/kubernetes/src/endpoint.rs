@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kiln_types::Seen;
+use kiln_types::Sourced;
 use kube::config::Kubeconfig;
 use kube::{Api, Config};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -81,7 +81,7 @@ impl Endpoint {
 
     /// The CA certificates (PEM) that kubeadm publishes for joining nodes, in the public `ConfigMap` `cluster-info`. The response is not
     /// authenticated, so it is worthless without a pin; no credential is sent.
-    pub async fn published_certificates(&self) -> Result<Seen<Vec<String>>, Error> {
+    pub async fn published_certificates(&self) -> Result<Sourced<Vec<String>>, Error> {
         let call = "GET /api/v1/namespaces/kube-public/configmaps/cluster-info".to_owned();
         let mut config = Config::new(self.uri()?);
         config.accept_invalid_certs = true;
@@ -95,7 +95,7 @@ impl Endpoint {
             .and_then(|data| STANDARD.decode(data.trim()).ok())
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .unwrap_or_default();
-        Ok(Seen { value: ders(&data).iter().map(|der| pem(der)).collect(), call })
+        Ok(Sourced { value: ders(&data).iter().map(|der| pem(der)).collect(), call })
     }
 
     fn uri(&self) -> Result<http::Uri, Error> {

@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kiln_types::Node;
 use kube::Api;
 use kube::api::PostParams;
 
 use crate::name::Owner;
-use crate::node::NodeSeen;
 use crate::request::once;
 use crate::{Cluster, Error};
 
@@ -37,7 +37,7 @@ pub struct NodeEvent {
 
 impl Cluster {
     /// Records an event on a node. It is sent once: events are best effort, and callers continue when one is lost.
-    pub async fn record_event(&self, node: &NodeSeen, run: &Owner, event: &NodeEvent) -> Result<(), Error> {
+    pub async fn record_event(&self, node: &Node, run: &Owner, event: &NodeEvent) -> Result<(), Error> {
         let about = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Node".to_owned()),

@@ -34,10 +34,7 @@ pub use kamino::{KaminoJob, KaminoJobKind};
 pub use kiln_types::{BadName, Jitter};
 pub use lease::{LeaseTerm, PoolLease};
 pub use name::{Namespace, NodeName, Owner};
-pub use node::{
-    AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, Hold, HoldScope, Manager, NodeSeen, ProviderId, Readiness,
-    ReadyWhen, System, Taint,
-};
+pub use node::{AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, HoldScope, NodeHold, ProviderId, ReadyWhen};
 pub use original::{OriginalRecipe, OriginalStore, SaveOutcome};
 pub use request::{Cluster, ClusterOptions, WallClock};
 pub use task::{

@@ -1,17 +1,12 @@
 //! Names with a grammar, and the names of kiln's objects in the cluster.
 
-use kiln_types::{PoolName, name};
-
-name! {
-    /// The name of a Node.
-    NodeName, "node name", "1 to 253 of `a-z`, `0-9`, `-` and `.`, each part between dots starting and ending with a letter or digit",
-    |s| (1..=253).contains(&s.len()) && s.split('.').all(is_label)
-}
+pub use kiln_types::NodeName;
+use kiln_types::{PoolName, is_dns_label, name};
 
 name! {
     /// The name of a namespace.
     Namespace, "namespace", "1 to 63 of `a-z`, `0-9` and `-`, starting and ending with a letter or digit",
-    |s| (1..=63).contains(&s.len()) && is_label(s)
+    |s| (1..=63).contains(&s.len()) && is_dns_label(s)
 }
 
 name! {
@@ -20,19 +15,11 @@ name! {
     |s| (1..=128).contains(&s.len()) && s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/".contains(c))
 }
 
-fn is_label(s: &str) -> bool {
-    let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let bytes = s.as_bytes();
-    bytes.first().copied().is_some_and(plain)
-        && bytes.last().copied().is_some_and(plain)
-        && bytes.iter().all(|c| plain(*c) || *c == b'-')
-}
-
 /// The name of an object of kiln's for a pool. Azure compares pool names without case, so lower case is unambiguous. A pool name with
 /// characters that an object name cannot have gets a hash appended, so that `a_b` and `a-b` share neither lease nor journal.
 pub(crate) fn object_name(prefix: &str, pool: &PoolName) -> String {
     let lower = pool.as_str().to_ascii_lowercase();
-    if is_label(&lower) {
+    if is_dns_label(&lower) {
         return format!("{prefix}-{lower}");
     }
     let plain: String = lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

@@ -1,16 +1,13 @@
 //! Nodes: their machine, their hold, their readiness.
 
+mod convert;
 mod find;
 mod hold;
 mod hold_driver;
-mod manager;
 mod provider_id;
 mod ready;
 mod registration;
-mod seen;
 
-pub use hold::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, Hold, HoldScope};
-pub use manager::Manager;
+pub use hold::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, HoldScope, NodeHold};
 pub use provider_id::{BadProviderId, ProviderId};
 pub use ready::ReadyWhen;
-pub use seen::{NodeSeen, Readiness, System, Taint};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kiln_types::{Extension, ImageSource, PoolName, SavedExtension, SecretText};
+use kiln_types::{Extension, ImageSource, PoolName, SavedExtension, Secret};
 use kube::Api;
 use kube::api::PostParams;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct OriginalRecipe {
     /// In the order of the recipe.
     pub extensions: Vec<SavedExtension>,
     /// Unset where it could not be read.
-    pub custom_data: Option<SecretText>,
+    pub custom_data: Option<Secret>,
     pub saved_by: Owner,
 }
 
@@ -41,7 +41,7 @@ pub enum SaveOutcome {
 #[derive(Clone)]
 pub struct OriginalStore {
     cluster: Cluster,
-    api: Api<Secret>,
+    api: Api<v1::Secret>,
     name: String,
     namespace: Namespace,
 }
@@ -65,7 +65,7 @@ struct StoredExtension {
 
 impl From<&OriginalRecipe> for StoredRecipe {
     fn from(recipe: &OriginalRecipe) -> Self {
-        let exposed = |secret: &Option<SecretText>| secret.as_ref().map(|secret| secret.expose().to_owned());
+        let exposed = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
         let extension = |saved: &SavedExtension| StoredExtension {
             extension: saved.extension.clone(),
             protected_settings: exposed(&saved.protected_settings),
@@ -83,12 +83,12 @@ impl From<StoredRecipe> for OriginalRecipe {
     fn from(written: StoredRecipe) -> Self {
         let extension = |one: StoredExtension| SavedExtension {
             extension: one.extension,
-            protected_settings: one.protected_settings.map(SecretText::new),
+            protected_settings: one.protected_settings.map(Secret::new),
         };
         Self {
             image: written.image,
             extensions: written.extensions.into_iter().map(extension).collect(),
-            custom_data: written.custom_data.map(SecretText::new),
+            custom_data: written.custom_data.map(Secret::new),
             saved_by: written.saved_by,
         }
     }
@@ -123,7 +123,7 @@ impl OriginalStore {
     pub async fn save(&self, recipe: &OriginalRecipe) -> Result<SaveOutcome, Error> {
         let action = format!("save the original recipe `{self}`");
         let bytes = serde_json::to_vec(&StoredRecipe::from(recipe)).expect("names and texts are JSON");
-        let secret = Secret {
+        let secret = v1::Secret {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
                 labels: Some(BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), "kiln".to_owned())])),
@@ -131,7 +131,7 @@ impl OriginalStore {
             },
             immutable: Some(true),
             data: Some(BTreeMap::from([(KEY.to_owned(), ByteString(bytes))])),
-            ..Secret::default()
+            ..v1::Secret::default()
         };
         let (params, deadline) = (PostParams::default(), Instant::now() + RETRY_FOR);
         match self.cluster.retry(&action, deadline, || self.api.create(&params, &secret)).await {

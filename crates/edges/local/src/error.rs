@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kiln_prototype::node_name::BadNodeName;
 use kiln_types::{BadName, ErrorClass, FactoryError};
 
 use crate::runner::{MachineKey, RunnerError};
@@ -37,8 +36,6 @@ pub enum Error {
     Invalid { noun: &'static str, text: String, rule: &'static str },
     #[error(transparent)]
     Name(#[from] BadName),
-    #[error(transparent)]
-    NodeName(#[from] BadNodeName),
     #[error("cannot add extension `{extension}` to pool `{pool}`: local machines have no agent that runs extensions")]
     NoExtensions { pool: String, extension: String },
     #[error("cannot create another machine: all {limit} machine numbers are used")]
@@ -75,11 +72,9 @@ impl FactoryError for Error {
             | Self::NewerFormat { .. }
             | Self::OlderFormat { .. }
             | Self::NoStore { .. } => ErrorClass::Refused,
-            Self::NothingIncluded { .. }
-            | Self::Invalid { .. }
-            | Self::Name(_)
-            | Self::NodeName(_)
-            | Self::NoExtensions { .. } => ErrorClass::Invalid,
+            Self::NothingIncluded { .. } | Self::Invalid { .. } | Self::Name(_) | Self::NoExtensions { .. } => {
+                ErrorClass::Invalid
+            }
             Self::Full { .. } => ErrorClass::Quota,
             Self::Runner(_) => ErrorClass::Transient,
             Self::Io { .. } | Self::Damaged { .. } | Self::Tool { .. } | Self::Stopped { .. } | Self::Worker(_) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use kiln_types::{
-    DefinitionName, Gallery, ImageDefinition, ImageSource, InstanceId, PoolName, Protection, SecretText, SnapshotName,
+    DefinitionName, Gallery, ImageDefinition, ImageSource, InstanceId, PoolName, Protection, Secret, SnapshotName,
     Storage, Tags, VersionNumber,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,7 +16,7 @@ use crate::store::Record;
 
 /// Custom data in a document, which only its owner can read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StoredSecret(pub(crate) SecretText);
+pub(crate) struct StoredSecret(pub(crate) Secret);
 
 impl Serialize for StoredSecret {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -26,7 +26,7 @@ impl Serialize for StoredSecret {
 
 impl<'de> Deserialize<'de> for StoredSecret {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from).map(|text| Self(SecretText::new(text)))
+        String::deserialize(from).map(|text| Self(Secret::new(text)))
     }
 }
 

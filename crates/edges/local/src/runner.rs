@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use kiln_types::{BadName, InstanceId, MachineName, PoolName, PowerDown, SecretText};
+use kiln_types::{BadName, InstanceId, MachineName, PoolName, PowerDown, Secret};
 use serde::{Deserialize, Serialize};
 
 /// The name of a machine in its state folder: `POOL_3` for an instance of a pool, otherwise the machine's own name, which contains no `_`. It
@@ -109,7 +109,7 @@ pub struct MachineConfig {
     /// A number from 1, unique in the state folder, that determines the addresses.
     pub number: u16,
     /// Read by the machine at first boot; not encoded.
-    pub custom_data: Option<SecretText>,
+    pub custom_data: Option<Secret>,
     pub cores: u32,
     pub memory_mib: u32,
 }

@@ -1,20 +1,20 @@
-//! What a node of the cluster knows of its cloud: `azure.json`. Of its secrets none is read.
+//! Detecting settings from `azure.json`, the cloud provider's file. Its secrets are not read.
 
 use kiln_aks_formats::go::cluster_id::from_security_group;
 use serde::Deserialize;
 
 use super::Detected;
 
-/// A file that cannot be read. The reader's own error repeats what it stumbled over, which may be a secret, so that only its place is kept.
+/// A file that cannot be parsed. Only the position is kept, because the parser's message may quote a secret.
 #[derive(Debug, thiserror::Error)]
-#[error("{file}: line {line}, column {column}: this is no azure.json")]
+#[error("{file}: line {line}, column {column}: not a valid azure.json")]
 pub struct BadAzureJson {
     file: String,
     line: usize,
     column: usize,
 }
 
-/// What an `azure.json` says of where nodes are and as whom.
+/// The settings in an `azure.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AzureJsonFacts {
     file: String,
@@ -35,7 +35,7 @@ struct Fields {
 }
 
 impl AzureJsonFacts {
-    /// Reads a file's text. The name stands in explanations.
+    /// Parses a file. Its name is used in provenance.
     pub fn read(file: impl Into<String>, text: &str) -> Result<Self, BadAzureJson> {
         let file = file.into();
         match serde_json::from_str(text) {
@@ -44,7 +44,7 @@ impl AzureJsonFacts {
         }
     }
 
-    pub(super) fn tell(&self, found: &mut Detected) {
+    pub(super) fn add_to(&self, found: &mut Detected) {
         let fields = &self.fields;
         let at = |names: &str| format!("{} {names}", self.file);
         let group = Some(&fields.vnet_resource_group).filter(|name| !name.is_empty()).unwrap_or(&fields.resource_group);
@@ -74,13 +74,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_nodes_own_file_says_subnet_security_group_and_identity() {
+    fn azure_json_has_subnet_security_group_and_identity() {
         let text = r#"{"subscriptionId": "s", "resourceGroup": "g", "vnetName": "n", "subnetName": "x", "aadClientSecret": "hunter2",
             "securityGroupName": "aks-agentpool-46593302-nsg", "userAssignedIdentityID": "i", "vnetResourceGroup": ""}"#;
         let file = AzureJsonFacts::read("azure.json", text).unwrap();
         assert!(!format!("{file:?}").contains("hunter2"));
         let mut found = Detected::default();
-        file.tell(&mut found);
+        file.add_to(&mut found);
         let facts: Vec<_> =
             found.facts.iter().map(|fact| (fact.field, fact.text.as_str(), fact.call.as_str())).collect();
         assert_eq!(
@@ -99,17 +99,17 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_refused_or_says_only_what_it_has_and_never_its_secret() {
+    fn damaged_file_never_shows_its_secret() {
         const WHOLE: &str = r#"{"subscriptionId": "s", "resourceGroup": "g", "vnetName": "n", "subnetName": "x",
             "aadClientSecret": "hunter2", "securityGroupName": "aks-agentpool-46593302-nsg", "userAssignedIdentityID": "i"}"#;
         const FIELDS: [&str; 4] = ["vnetSubnetId", "clusterId", "securityGroup", "kubeletIdentityClientId"];
         let (mut read, mut refused) = (0, 0);
-        let mut look = |text: &str| {
-            let said = match AzureJsonFacts::read("a.json", text) {
+        let mut parse = |text: &str| {
+            let output = match AzureJsonFacts::read("a.json", text) {
                 Ok(file) => {
                     read += 1;
                     let mut found = Detected::default();
-                    file.tell(&mut found);
+                    file.add_to(&mut found);
                     for fact in &found.facts {
                         assert!(FIELDS.contains(&fact.field) && !fact.text.is_empty(), "{text}: {fact:?}");
                         assert!(fact.call.starts_with("a.json "), "{text}: {fact:?}");
@@ -122,24 +122,24 @@ mod tests {
                     format!("{error}{error:?}")
                 }
             };
-            assert!(!said.contains("hunter2"), "{text}: {said}");
+            assert!(!output.contains("hunter2"), "{text}: {output}");
         };
-        look(WHOLE);
+        parse(WHOLE);
         for at in 0..WHOLE.len() {
-            look(&WHOLE[..at]);
-            look(&WHOLE[at..]);
+            parse(&WHOLE[..at]);
+            parse(&WHOLE[at..]);
             for word in ["", "\"", "\\", "{", "}", "null", "[]", "-1", "1e999", "\0", "\u{feff}", "ö", ", ", "\"a\": "]
             {
-                look(&format!("{}{word}{}", &WHOLE[..at], &WHOLE[at..]));
-                look(&format!("{}{word}{}", &WHOLE[..at], &WHOLE[at + 1..]));
+                parse(&format!("{}{word}{}", &WHOLE[..at], &WHOLE[at..]));
+                parse(&format!("{}{word}{}", &WHOLE[..at], &WHOLE[at + 1..]));
             }
         }
         assert!(read > 500 && refused > 500, "{read} {refused}");
     }
 
     #[test]
-    fn a_file_that_is_none_is_named_and_not_shown() {
+    fn invalid_file_is_named_and_not_shown() {
         let error = AzureJsonFacts::read("a.json", "{\"aadClientSecret\": hunter2}").unwrap_err().to_string();
-        assert_eq!(error, "a.json: line 1, column 21: this is no azure.json");
+        assert_eq!(error, "a.json: line 1, column 21: not a valid azure.json");
     }
 }

@@ -1,21 +1,21 @@
-//! What the cluster itself says.
+//! Detecting settings from the cluster.
 
 use kiln_aks_formats::{from_base64, to_base64};
 use kiln_bootstrap::SourcePosition;
 use kiln_bootstrap::trust::{self, DetectedCertificates, TrustError};
 use kiln_kubernetes::{Cluster, Endpoint, connect};
-use kiln_types::Seen;
+use kiln_types::Sourced;
 
-use super::network::{self, Looked};
-use super::{Detected, Sources, said};
+use super::network::{self, NetworkInputs};
+use super::{Detected, Sources, with_causes};
 
 const SYSTEM: &str = "kube-system";
-/// Every distribution gives its DNS this name, whatever serves it: kubelet's clients look for it.
+/// The name of the DNS service in every distribution.
 const DNS: &str = "kube-dns";
-/// What the cluster's nodes carry when pods have addresses of their own network.
+/// The label of nodes whose pods have addresses in an overlay network.
 const OVERLAY: (&str, &str) = ("kubernetes.azure.com/podnetwork-type", "overlay");
 
-pub(super) async fn look<L>(sources: &Sources<'_, L>, found: &mut Detected) {
+pub(super) async fn detect<L>(sources: &Sources<'_, L>, found: &mut Detected) {
     let trusted = match sources.endpoint {
         Some(endpoint) => trust(endpoint, sources.pin, found).await,
         None => None,
@@ -30,16 +30,16 @@ pub(super) async fn look<L>(sources: &Sources<'_, L>, found: &mut Detected) {
         dns(cluster, found).await;
         network(cluster, found).await;
     } else if let (Some(endpoint), Some(pem), Some(options)) = (sources.endpoint, trusted, &sources.anonymous) {
-        // Whoever reaches an API server may ask for its version; the rest needs a name.
+        // The version can be read anonymously; the rest needs credentials.
         let client = endpoint.anonymous(&pem).and_then(connect);
         match client {
             Ok(client) => drop(version(&Cluster::new(client, options.clone()), found).await),
-            Err(error) => found.miss("kubernetesVersion", said(&error)),
+            Err(error) => found.miss("kubernetesVersion", with_causes(&error)),
         }
     }
 }
 
-/// The certificates to trust, PEM.
+/// The certificates to trust, as PEM.
 async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> Option<String> {
     let mut offered =
         DetectedCertificates { kubeconfig: endpoint.trusted.as_deref().map(to_base64), presented: Vec::new() };
@@ -47,13 +47,13 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
         match endpoint.presented_certificates().await {
             Ok(shown) => offered.presented = shown,
             Err(error) => {
-                found.miss("caBundle", said(&error));
+                found.miss("caBundle", with_causes(&error));
                 return None;
             }
         }
     }
     let chosen = match (trust::certificates(&offered, pin), pin) {
-        // Most servers show their own certificate alone; the authority's is where kubeadm's nodes look for it.
+        // Most servers present only their own certificate. kubeadm publishes the CA's in a ConfigMap.
         (Err(TrustError::PinMismatch(other)), Some(pin)) => {
             by_pin(endpoint, pin).await.ok_or(TrustError::PinMismatch(other))
         }
@@ -76,34 +76,34 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
     }
 }
 
-/// The certificate with this pin among those that the cluster offers to everybody.
+/// The certificate with this pin among those that the cluster publishes.
 async fn by_pin(endpoint: &Endpoint, pin: &str) -> Option<(String, SourcePosition)> {
-    let seen = endpoint.published_certificates().await.ok()?;
+    let published = endpoint.published_certificates().await.ok()?;
     let (data, _) =
-        trust::certificates(&DetectedCertificates { kubeconfig: None, presented: seen.value }, Some(pin)).ok()?;
-    Some((data, SourcePosition::Call(format!("{}, pin {pin}", seen.call))))
+        trust::certificates(&DetectedCertificates { kubeconfig: None, presented: published.value }, Some(pin)).ok()?;
+    Some((data, SourcePosition::Call(format!("{}, pin {pin}", published.call))))
 }
 
-/// Whether the cluster answers at all: otherwise each further question would wait as long for nothing.
+/// Detects the version. Returns whether the cluster responds; otherwise every further request would time out.
 async fn version(cluster: &Cluster, found: &mut Detected) -> bool {
-    let answer = cluster.server_version().await;
-    let answers = answer.as_ref().map_or_else(|error| error.status().is_some(), |_| true);
-    found.take("kubernetesVersion", answer);
-    answers
+    let version = cluster.server_version().await;
+    let responds = version.as_ref().map_or_else(|error| error.status().is_some(), |_| true);
+    found.add("kubernetesVersion", version);
+    responds
 }
 
-/// The address that nodes reach the server by. A pod's own address of it means nothing outside of the cluster.
+/// Detects the address of the API server for nodes. The service address that pods use does not work for them.
 async fn address(endpoint: &Endpoint, cluster: &Cluster, found: &mut Detected) {
     let host = endpoint.url.split("://").nth(1).unwrap_or_default();
     let host = host.rsplit_once(':').map_or(host, |(host, _)| host).trim_matches(['[', ']']);
-    let inside = "the kubeconfig names the server by an address that only pods reach";
+    let for_pods = "the kubeconfig has an address of the server that only pods can reach";
     if host.split('.').nth(2) == Some("svc") {
-        return found.miss("clusterEndpoint", inside);
+        return found.miss("clusterEndpoint", for_pods);
     }
     if host.parse::<std::net::IpAddr>().is_ok() {
         match cluster.service_addresses("default", "kubernetes").await {
-            Ok(Seen { value, .. }) if value.iter().any(|address| address == host) => {
-                return found.miss("clusterEndpoint", inside);
+            Ok(Sourced { value, .. }) if value.iter().any(|address| address == host) => {
+                return found.miss("clusterEndpoint", for_pods);
             }
             _ => {}
         }
@@ -113,32 +113,32 @@ async fn address(endpoint: &Endpoint, cluster: &Cluster, found: &mut Detected) {
 
 async fn dns(cluster: &Cluster, found: &mut Detected) {
     match cluster.service_addresses(SYSTEM, DNS).await {
-        Ok(Seen { value, call }) => match value.into_iter().next() {
+        Ok(Sourced { value, call }) => match value.into_iter().next() {
             Some(address) => found.fact("dnsServiceIp", address, call),
-            None => found.miss("dnsServiceIp", format!("{call}: there is no such service with an address")),
+            None => found.miss("dnsServiceIp", format!("{call}: no such service with an address")),
         },
-        Err(error) => found.miss("dnsServiceIp", said(&error)),
+        Err(error) => found.miss("dnsServiceIp", with_causes(&error)),
     }
 }
 
 async fn network(cluster: &Cluster, found: &mut Detected) {
-    let looked = async {
+    let inputs = async {
         let system = cluster.daemon_sets(SYSTEM).await?;
         let has = |name: &str| system.value.iter().any(|set| set == name);
         let calico = if has(network::CALICO) { None } else { Some(cluster.daemon_sets("calico-system").await?) };
         let cilium = if has(network::CILIUM) { Some(cluster.config_map(SYSTEM, "cilium-config").await?) } else { None };
         let overlay =
             if has(network::CNS) { Some(cluster.has_node_labelled(OVERLAY.0, OVERLAY.1).await?) } else { None };
-        Ok::<_, kiln_kubernetes::Error>(Looked { system, calico, cilium, overlay })
+        Ok::<_, kiln_kubernetes::Error>(NetworkInputs { system, calico, cilium, overlay })
     };
-    match looked.await {
-        Ok(looked) => match looked.facts() {
+    match inputs.await {
+        Ok(inputs) => match inputs.facts() {
             Some(facts) => found.facts.extend(facts),
             None => found.miss(
                 "networkPlugin",
-                format!("{}: none of its daemon sets is a network that is known here", looked.system.call),
+                format!("{}: none of the DaemonSets is a known network plugin", inputs.system.call),
             ),
         },
-        Err(error) => found.miss("networkPlugin", said(&error)),
+        Err(error) => found.miss("networkPlugin", with_causes(&error)),
     }
 }

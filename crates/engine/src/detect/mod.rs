@@ -1,11 +1,12 @@
-//! What need not be told because the cluster and the cloud say it. Each fact names the call that gave it; what was not found says which
-//! call failed and what to set instead. Nothing is written anywhere.
+//! Detecting settings from the cluster and the cloud. Nothing is written.
+//!
+//! Each fact has the request that returned it. A setting that was not found has the failed request and the option to set instead.
 
 mod azure_json;
 mod cluster;
 mod network;
 mod objects;
-mod places;
+mod resource_group;
 
 pub use azure_json::{AzureJsonFacts, BadAzureJson};
 pub use objects::{KarpenterNames, KarpenterObjects, ObjectError, karpenter};
@@ -16,22 +17,21 @@ use std::fmt;
 use kiln_bootstrap::sources::{Fact, SourceError, detected};
 use kiln_bootstrap::{Field, Resolved, Source, SourceKind};
 use kiln_kubernetes::{Cluster, ClusterOptions, Endpoint};
-use kiln_types::{Landscape, Seen};
+use kiln_types::{ResourceGroup, Sourced};
 
-/// Where facts may come from. Each is optional: what is not there is not asked.
+/// The sources of facts. All are optional.
 #[derive(Debug)]
 pub struct Sources<'a, L> {
-    /// The API server, by a kubeconfig or by its address alone.
+    /// The API server, from a kubeconfig or by its address.
     pub endpoint: Option<&'a Endpoint>,
-    /// The cluster, as somebody who may read it.
+    /// The cluster, with credentials.
     pub cluster: Option<&'a Cluster>,
-    /// Without a cluster: how to ask for what anybody may read, once the certificate is pinned.
+    /// Options for anonymous requests, if there are no credentials and the certificate is pinned.
     pub anonymous: Option<ClusterOptions>,
-    /// `sha256:` and the digest of a certificate that the API server may show.
+    /// `sha256:` and the digest of a trusted certificate.
     pub pin: Option<&'a str>,
     /// The resource group of the nodes.
     pub azure: Option<&'a L>,
-    /// What a node of the cluster knows of its cloud.
     pub azure_json: Option<&'a AzureJsonFacts>,
 }
 
@@ -41,30 +41,28 @@ impl<L> Default for Sources<'_, L> {
     }
 }
 
-/// What was found, and what was not.
+/// The result of a detection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Detected {
-    /// What was found.
     pub facts: Vec<Fact>,
-    /// What was looked for and not found.
     pub misses: Vec<Miss>,
 }
 
-/// A fact that was looked for and not found.
+/// A setting that was not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Miss {
     pub field: &'static str,
-    /// Which call failed, or what its answer lacks.
-    pub why: String,
+    /// The failed request, or what its response lacks.
+    pub reason: String,
 }
 
 impl fmt::Display for Miss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` was not found: {}; ", self.field, self.why)?;
+        write!(f, "`{}` was not found: {}; ", self.field, self.reason)?;
         let Ok(field) = Field::named(self.field) else { return f.write_str("it cannot be set") };
         let kinds: Vec<String> =
             field.kinds.iter().filter(|kind| **kind != SourceKind::Detected).map(ToString::to_string).collect();
-        write!(f, "set it by {}", kinds.join(" or "))?;
+        write!(f, "set it in {}", kinds.join(" or "))?;
         match field.reads.first() {
             Some(variable) => write!(f, " (`{}`, or ${variable})", self.field),
             None => write!(f, " (`{}`)", self.field),
@@ -72,58 +70,58 @@ impl fmt::Display for Miss {
     }
 }
 
-/// Looks for all that can be found.
-pub async fn settings<L: Landscape>(sources: &Sources<'_, L>) -> Detected {
+/// Detects all settings.
+pub async fn settings<L: ResourceGroup>(sources: &Sources<'_, L>) -> Detected {
     let mut found = Detected::default();
-    cluster::look(sources, &mut found).await;
+    cluster::detect(sources, &mut found).await;
     if let Some(file) = sources.azure_json {
-        file.tell(&mut found);
+        file.add_to(&mut found);
     }
     if let Some(azure) = sources.azure {
-        places::look(azure, &mut found).await;
+        resource_group::detect(azure, &mut found).await;
     }
     found
 }
 
 impl Detected {
-    /// The layer of what was found: the weakest but for the program's own values.
+    /// The detected values as a source. Only hardcoded values have lower precedence.
     pub fn to_source(&self) -> Result<Source, SourceError> {
         detected(&self.facts)
     }
 
-    /// The misses that matter: nobody said a value for the field either.
+    /// The settings that were neither detected nor set.
     pub fn unmet(&self, resolved: &Resolved) -> Vec<&Miss> {
-        let said = |field: &str| {
+        let is_set = |field: &str| {
             resolved
                 .get(field)
                 .is_some_and(|value| !matches!(value.kind, SourceKind::Hardcoded(_) | SourceKind::Computed))
         };
-        self.misses.iter().filter(|miss| !said(miss.field)).collect()
+        self.misses.iter().filter(|miss| !is_set(miss.field)).collect()
     }
 
     fn fact(&mut self, field: &'static str, text: impl Into<String>, call: impl Into<String>) {
         self.facts.push(Fact { field, text: text.into(), call: call.into() });
     }
 
-    fn miss(&mut self, field: &'static str, why: impl Into<String>) {
-        self.misses.push(Miss { field, why: why.into() });
+    fn miss(&mut self, field: &'static str, reason: impl Into<String>) {
+        self.misses.push(Miss { field, reason: reason.into() });
     }
 
     fn has(&self, field: &str) -> bool {
         self.facts.iter().any(|fact| fact.field == field)
     }
 
-    /// A fact of an answer, or the miss of its error.
-    fn take<E: StdError>(&mut self, field: &'static str, answer: Result<Seen<String>, E>) {
-        match answer {
-            Ok(Seen { value, call }) => self.fact(field, value, call),
-            Err(error) => self.miss(field, said(&error)),
+    /// Adds a fact from a response, or a miss from an error.
+    fn add<E: StdError>(&mut self, field: &'static str, response: Result<Sourced<String>, E>) {
+        match response {
+            Ok(Sourced { value, call }) => self.fact(field, value, call),
+            Err(error) => self.miss(field, with_causes(&error)),
         }
     }
 }
 
-/// An error with its causes, where they say more than it does.
-fn said(error: &dyn StdError) -> String {
+/// The message of an error and its sources, each once.
+fn with_causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
@@ -143,19 +141,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_miss_says_which_call_failed_and_what_to_set_instead() {
-        let miss = Miss { field: "dnsServiceIp", why: "GET /x: 403 forbidden".to_owned() };
+    fn miss_shows_the_failed_request_and_the_setting() {
+        let miss = Miss { field: "dnsServiceIp", reason: "GET /x: 403 forbidden".to_owned() };
         assert_eq!(
             miss.to_string(),
-            "`dnsServiceIp` was not found: GET /x: 403 forbidden; set it by environment or settings (`dnsServiceIp`, or \
+            "`dnsServiceIp` was not found: GET /x: 403 forbidden; set it in environment or settings (`dnsServiceIp`, or \
              $DNS_SERVICE_IP)"
         );
-        let miss = Miss { field: "caBundle", why: "w".to_owned() };
-        assert_eq!(miss.to_string(), "`caBundle` was not found: w; set it by settings (`caBundle`)");
+        let miss = Miss { field: "caBundle", reason: "w".to_owned() };
+        assert_eq!(miss.to_string(), "`caBundle` was not found: w; set it in settings (`caBundle`)");
     }
 
     #[test]
-    fn a_miss_does_not_matter_where_somebody_said_a_value() {
+    fn miss_is_ignored_if_the_setting_has_a_value() {
         let mut found = Detected::default();
         found.miss("dnsServiceIp", "w");
         assert_eq!(found.unmet(&resolve(&[])).len(), 1);
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_loses_to_what_was_said_and_is_shown_beside_it() {
+    fn set_value_overrides_the_detected_one_which_is_still_shown() {
         let mut found = Detected::default();
         found.fact("dnsServiceIp", "10.2.0.10", "GET /dns");
         let mut layer = Source::new(SourceKind::Settings);

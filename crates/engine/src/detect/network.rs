@@ -1,34 +1,33 @@
-//! Which network a cluster has, by what runs on each of its nodes.
+//! Detecting the network plugin from the DaemonSets of a cluster.
 
 use std::collections::BTreeMap;
 
 use kiln_bootstrap::sources::Fact;
-use kiln_types::Seen;
+use kiln_types::Sourced;
 
-/// Azure's own keeper of pod addresses: with overlays and with subnets of pods.
+/// Azure's IP address management, for overlay networks and pod subnets.
 pub(super) const CNS: &str = "azure-cns";
 pub(super) const CILIUM: &str = "cilium";
 pub(super) const CALICO: &str = "calico-node";
 const AZURE_POLICY: &str = "azure-npm";
-/// Runs wherever Azure's plugin gives pods addresses and nothing else does.
+/// Runs where Azure's plugin alone assigns pod addresses.
 const AZURE_MASQUERADE: &str = "azure-ip-masq-agent";
-/// Networks that bring their own plugin. Nodes get none from outside then.
+/// Networks that install their own plugin on nodes.
 const OTHERS: [&str; 7] = [CALICO, "canal", "kindnet", "kube-flannel", "kube-flannel-ds", "kube-router", "weave-net"];
 
-/// What was read of a cluster.
+/// The objects that were read from the cluster.
 #[derive(Debug)]
-pub(super) struct Looked {
-    /// Daemon sets of `kube-system`.
-    pub(super) system: Seen<Vec<String>>,
-    /// Daemon sets of Calico's own namespace.
-    pub(super) calico: Option<Seen<Vec<String>>>,
-    /// Cilium's configuration.
-    pub(super) cilium: Option<Seen<Option<BTreeMap<String, String>>>>,
-    /// Whether a node says that its pods have a network of their own.
-    pub(super) overlay: Option<Seen<bool>>,
+pub(super) struct NetworkInputs {
+    /// DaemonSets in `kube-system`.
+    pub(super) system: Sourced<Vec<String>>,
+    /// DaemonSets in Calico's namespace.
+    pub(super) calico: Option<Sourced<Vec<String>>>,
+    pub(super) cilium: Option<Sourced<Option<BTreeMap<String, String>>>>,
+    /// Whether a node is labelled with an overlay network.
+    pub(super) overlay: Option<Sourced<bool>>,
 }
 
-impl Looked {
+impl NetworkInputs {
     fn runs(&self, name: &str) -> bool {
         self.system.value.iter().any(|set| set == name)
     }
@@ -37,41 +36,41 @@ impl Looked {
         if self.runs(CALICO) {
             return Some(&self.system.call);
         }
-        self.calico.as_ref().filter(|seen| seen.value.iter().any(|set| set == CALICO)).map(|seen| seen.call.as_str())
+        self.calico.as_ref().filter(|read| read.value.iter().any(|set| set == CALICO)).map(|read| read.call.as_str())
     }
 
-    /// Plugin, its mode, what forwards packets and what filters them; nothing where no network is known.
+    /// Plugin, mode, data plane and policy; `None` if no network is recognised.
     pub(super) fn facts(&self) -> Option<Vec<Fact>> {
         let system = self.system.call.as_str();
         let fact = |field, text: &str, call: &str| Fact { field, text: text.to_owned(), call: call.to_owned() };
         let cilium = self.cilium.as_ref();
-        // Azure runs Cilium below its own plugin; whoever brings Cilium lets it give the addresses itself.
-        let delegates = cilium.is_some_and(|seen| {
-            seen.value.as_ref().is_some_and(|map| map.get("ipam").is_some_and(|ipam| ipam == "delegated-plugin"))
+        // Azure runs Cilium with its own IP address management. Cilium installed by a user assigns addresses itself.
+        let delegates = cilium.is_some_and(|read| {
+            read.value.as_ref().is_some_and(|map| map.get("ipam").is_some_and(|ipam| ipam == "delegated-plugin"))
         });
-        let of_azure = self.runs(CNS) || self.runs(AZURE_MASQUERADE) || self.runs(AZURE_POLICY) || delegates;
-        if !of_azure {
-            let brought = cilium.map(|seen| seen.call.as_str());
-            let brought = brought
+        let is_azure = self.runs(CNS) || self.runs(AZURE_MASQUERADE) || self.runs(AZURE_POLICY) || delegates;
+        if !is_azure {
+            let call = cilium.map(|read| read.call.as_str());
+            let call = call
                 .or_else(|| self.runs_calico())
                 .or_else(|| OTHERS.iter().any(|name| self.runs(name)).then_some(system))?;
-            let empty = |field| fact(field, "", brought);
+            let empty = |field| fact(field, "", call);
             return Some(vec![
-                fact("networkPlugin", "none", brought),
+                fact("networkPlugin", "none", call),
                 empty("networkPluginMode"),
                 empty("networkDataplane"),
                 empty("networkPolicy"),
             ]);
         }
         let mode = match &self.overlay {
-            Some(Seen { value: true, call }) => fact("networkPluginMode", "overlay", call),
-            Some(Seen { call, .. }) => fact("networkPluginMode", "", call),
+            Some(Sourced { value: true, call }) => fact("networkPluginMode", "overlay", call),
+            Some(Sourced { call, .. }) => fact("networkPluginMode", "", call),
             None => fact("networkPluginMode", "", system),
         };
-        let (dataplane, policy) = if let Some(seen) = cilium {
-            let how = seen.value.as_ref().and_then(|map| map.get("enable-policy"));
+        let (dataplane, policy) = if let Some(read) = cilium {
+            let how = read.value.as_ref().and_then(|map| map.get("enable-policy"));
             let policy = if how.is_some_and(|how| how == "never") { "" } else { "cilium" };
-            (fact("networkDataplane", "cilium", &seen.call), fact("networkPolicy", policy, &seen.call))
+            (fact("networkDataplane", "cilium", &read.call), fact("networkPolicy", policy, &read.call))
         } else {
             let policy = match (self.runs(AZURE_POLICY), self.runs_calico()) {
                 (true, _) => fact("networkPolicy", "azure", system),
@@ -88,55 +87,55 @@ impl Looked {
 mod tests {
     use super::*;
 
-    fn looked(system: &[&str], cilium: Option<&[(&str, &str)]>, overlay: Option<bool>, calico: bool) -> Looked {
-        let seen = |names: Vec<String>, call: &str| Seen { value: names, call: call.to_owned() };
-        Looked {
+    fn inputs(system: &[&str], cilium: Option<&[(&str, &str)]>, overlay: Option<bool>, calico: bool) -> NetworkInputs {
+        let seen = |names: Vec<String>, call: &str| Sourced { value: names, call: call.to_owned() };
+        NetworkInputs {
             system: seen(system.iter().map(|name| (*name).to_owned()).collect(), "sets"),
             calico: calico.then(|| seen(vec![CALICO.to_owned()], "calico")),
-            cilium: cilium.map(|pairs| Seen {
+            cilium: cilium.map(|pairs| Sourced {
                 value: Some(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
                 call: "map".to_owned(),
             }),
-            overlay: overlay.map(|value| Seen { value, call: "nodes".to_owned() }),
+            overlay: overlay.map(|value| Sourced { value, call: "nodes".to_owned() }),
         }
     }
 
-    fn network(looked: &Looked) -> Option<[String; 4]> {
-        let facts = looked.facts()?;
+    fn network(inputs: &NetworkInputs) -> Option<[String; 4]> {
+        let facts = inputs.facts()?;
         let names = ["networkPlugin", "networkPluginMode", "networkDataplane", "networkPolicy"];
         Some(names.map(|name| facts.iter().find(|fact| fact.field == name).unwrap().text.clone()))
     }
 
     #[test]
-    fn each_network_is_known_by_what_runs_on_every_node() {
+    fn each_network_is_recognised_by_its_daemonsets() {
         let delegated = [("ipam", "delegated-plugin"), ("enable-policy", "default")];
         let unfiltered = [("ipam", "delegated-plugin"), ("enable-policy", "never")];
-        for (looked, expected) in [
+        for (inputs, expected) in [
             (
-                looked(&["azure-cns", "cilium", "kube-proxy"], Some(&delegated), Some(true), false),
+                inputs(&["azure-cns", "cilium", "kube-proxy"], Some(&delegated), Some(true), false),
                 ["azure", "overlay", "cilium", "cilium"],
             ),
-            (looked(&["azure-cns", "cilium"], Some(&delegated), Some(false), false), ["azure", "", "cilium", "cilium"]),
+            (inputs(&["azure-cns", "cilium"], Some(&delegated), Some(false), false), ["azure", "", "cilium", "cilium"]),
             (
-                looked(&["azure-cns", "cilium"], Some(&unfiltered), Some(true), false),
+                inputs(&["azure-cns", "cilium"], Some(&unfiltered), Some(true), false),
                 ["azure", "overlay", "cilium", ""],
             ),
-            (looked(&["cilium"], Some(&delegated), None, false), ["azure", "", "cilium", "cilium"]),
-            (looked(&["cilium"], Some(&[("ipam", "cluster-pool")]), None, false), ["none", "", "", ""]),
-            (looked(&["azure-cns", "kube-proxy"], None, Some(true), false), ["azure", "overlay", "azure", ""]),
-            (looked(&["azure-ip-masq-agent", "azure-npm"], None, None, false), ["azure", "", "azure", "azure"]),
-            (looked(&["azure-ip-masq-agent"], None, None, true), ["azure", "", "azure", "calico"]),
-            (looked(&["calico-node"], None, None, false), ["none", "", "", ""]),
-            (looked(&["kindnet", "kube-proxy"], None, None, false), ["none", "", "", ""]),
+            (inputs(&["cilium"], Some(&delegated), None, false), ["azure", "", "cilium", "cilium"]),
+            (inputs(&["cilium"], Some(&[("ipam", "cluster-pool")]), None, false), ["none", "", "", ""]),
+            (inputs(&["azure-cns", "kube-proxy"], None, Some(true), false), ["azure", "overlay", "azure", ""]),
+            (inputs(&["azure-ip-masq-agent", "azure-npm"], None, None, false), ["azure", "", "azure", "azure"]),
+            (inputs(&["azure-ip-masq-agent"], None, None, true), ["azure", "", "azure", "calico"]),
+            (inputs(&["calico-node"], None, None, false), ["none", "", "", ""]),
+            (inputs(&["kindnet", "kube-proxy"], None, None, false), ["none", "", "", ""]),
         ] {
-            assert_eq!(network(&looked), Some(expected.map(ToOwned::to_owned)), "{looked:?}");
+            assert_eq!(network(&inputs), Some(expected.map(ToOwned::to_owned)), "{inputs:?}");
         }
-        assert_eq!(network(&looked(&["kube-proxy", "my-agent"], None, None, false)), None);
+        assert_eq!(network(&inputs(&["kube-proxy", "my-agent"], None, None, false)), None);
     }
 
     #[test]
-    fn each_fact_names_the_call_that_decided_it() {
-        let facts = looked(&["azure-cns", "cilium"], Some(&[]), Some(true), false).facts().unwrap();
+    fn each_fact_has_the_request_that_decided_it() {
+        let facts = inputs(&["azure-cns", "cilium"], Some(&[]), Some(true), false).facts().unwrap();
         let calls: Vec<_> = facts.iter().map(|fact| (fact.field, fact.call.as_str())).collect();
         assert_eq!(
             calls,

@@ -1,10 +1,10 @@
-//! Karpenter's objects as the API server has them, each found from the one before: a claim names its pool and class, a pool its class.
+//! Reading Karpenter's objects: a NodeClaim refers to its NodePool and AKSNodeClass, a NodePool to its AKSNodeClass.
 
 use kiln_bootstrap::Document;
 use kiln_kubernetes::{Cluster, KarpenterKind};
 use serde_json::Value;
 
-/// Which objects are wanted. What is not named is found by the others.
+/// The names of objects. Missing names are taken from the references of the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KarpenterNames {
     pub node_pool: Option<String>,
@@ -12,7 +12,7 @@ pub struct KarpenterNames {
     pub node_claim: Option<String>,
 }
 
-/// What was found.
+/// The objects that were found.
 #[derive(Debug, Clone, Default)]
 pub struct KarpenterObjects {
     pub node_pool: Option<Document>,
@@ -20,23 +20,16 @@ pub struct KarpenterObjects {
     pub node_claim: Option<Document>,
 }
 
-/// An object that cannot be had.
+/// Why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    /// The server does not answer, or refuses.
     #[error(transparent)]
     Cluster(#[from] kiln_kubernetes::Error),
-    /// There is none of that name.
-    #[error("{kind} `{name}` is not in the cluster ({call})")]
-    Missing {
-        kind: KarpenterKind,
-        name: String,
-        /// The call that said so.
-        call: String,
-    },
+    #[error("{kind} `{name}` does not exist ({call})")]
+    Missing { kind: KarpenterKind, name: String, call: String },
 }
 
-/// Reads what is named, and what that names.
+/// Reads the named objects and those that they refer to.
 pub async fn karpenter(cluster: &Cluster, names: &KarpenterNames) -> Result<KarpenterObjects, ObjectError> {
     let claim = one(cluster, KarpenterKind::NodeClaim, names.node_claim.as_deref()).await?;
     let label = text(claim.as_ref(), "/metadata/labels/karpenter.sh~1nodepool");
@@ -50,8 +43,9 @@ pub async fn karpenter(cluster: &Cluster, names: &KarpenterNames) -> Result<Karp
 
 async fn one(cluster: &Cluster, kind: KarpenterKind, name: Option<&str>) -> Result<Option<Document>, ObjectError> {
     let Some(name) = name else { return Ok(None) };
-    let seen = cluster.karpenter(kind, name).await?;
-    let value = seen.value.ok_or_else(|| ObjectError::Missing { kind, name: name.to_owned(), call: seen.call })?;
+    let response = cluster.karpenter(kind, name).await?;
+    let value =
+        response.value.ok_or_else(|| ObjectError::Missing { kind, name: name.to_owned(), call: response.call })?;
     Ok(Some(Document::object(kind.as_str(), value)))
 }
 

@@ -1,4 +1,4 @@
-//! What a killed creation or deletion left, and how it is told from what somebody keeps.
+//! Collecting what an interrupted creation or deletion left behind.
 
 use std::time::Duration;
 
@@ -6,86 +6,82 @@ use jiff::{SignedDuration, Timestamp};
 use kiln_types::{LAUNCH_DONE, LAUNCH_TAG, Machine, MachineName, MachineState, Machines, OWNER_TAG};
 use serde::Serialize;
 
-/// How old a launch must be before it counts as left. Azure gives up on a machine that does not boot after some twenty minutes; a launch that
-/// is still going on is younger than that.
-pub const PATIENCE: Duration = Duration::from_mins(30);
+/// How old a launch must be to count as abandoned. Azure gives up on a machine that does not boot after about twenty minutes, so a running
+/// launch is younger.
+pub const ABANDONED_AFTER: Duration = Duration::from_mins(30);
 
-/// What is done about a machine or a part of one.
+/// The state of a launch, which decides whether its parts are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fate {
-    /// Its maker knows of it.
-    Kept,
-    /// Its launch is too young to be given up.
-    Young,
-    /// Nobody says when its launch began: it was changed by another hand, and is left.
+pub enum LaunchState {
+    Complete,
+    /// It may still be running.
+    Recent,
+    /// Its start is not known because someone else changed the tag. Its parts are kept.
     Undated,
-    /// Its maker is gone.
-    Left,
+    /// The launching process is gone. Its parts are removed.
+    Abandoned,
 }
 
-/// A machine that was looked at.
+/// A machine, or parts of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Leftover {
     pub name: MachineName,
-    /// Whether the machine itself is there, or only parts of it.
+    /// Whether the machine itself exists.
     pub whole: bool,
     pub parts: Vec<String>,
-    /// When its launch began, where that is known.
+    /// The start of its launch, if known.
     pub begun: Option<Timestamp>,
-    /// What is done about it.
-    pub fate: Fate,
+    pub launch: LaunchState,
 }
 
-/// What a collection did.
+/// The result of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Collected {
-    /// What was removed, or would be.
     pub removed: Vec<Leftover>,
-    /// What was not, and why.
     pub kept: Vec<Leftover>,
 }
 
-/// Judges machines: which were left by a maker that is gone.
-pub fn leftovers(machines: &[Machine], now: Timestamp, patience: Duration) -> Vec<Leftover> {
-    machines.iter().map(|machine| judge(machine, now, patience)).collect()
+/// Determines which machines were abandoned.
+pub fn leftovers(machines: &[Machine], now: Timestamp, abandoned_after: Duration) -> Vec<Leftover> {
+    machines.iter().map(|machine| leftover(machine, now, abandoned_after)).collect()
 }
 
-fn judge(machine: &Machine, now: Timestamp, patience: Duration) -> Leftover {
-    let word = machine.tags.get(LAUNCH_TAG).map(String::as_str);
-    let begun: Option<Timestamp> = word.and_then(|word| word.parse().ok());
+fn leftover(machine: &Machine, now: Timestamp, abandoned_after: Duration) -> Leftover {
+    let tag = machine.tags.get(LAUNCH_TAG).map(String::as_str);
+    let begun: Option<Timestamp> = tag.and_then(|tag| tag.parse().ok());
     let whole = matches!(machine.state, MachineState::Present { .. });
-    let patience = SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX);
-    let fate = match (word, begun) {
-        (Some(LAUNCH_DONE), _) if whole => Fate::Kept,
-        // A launch of the future has a clock that runs ahead; it is no older than one that begins now.
-        (_, Some(begun)) if now.duration_since(begun) >= patience => Fate::Left,
-        (_, Some(_)) => Fate::Young,
-        // The machine is gone and its maker knew of it: a deletion was killed.
-        (Some(LAUNCH_DONE), None) => Fate::Left,
-        (_, None) => Fate::Undated,
+    let abandoned_after = SignedDuration::try_from(abandoned_after).unwrap_or(SignedDuration::MAX);
+    let launch = match (tag, begun) {
+        (Some(LAUNCH_DONE), _) if whole => LaunchState::Complete,
+        // A start in the future comes from a clock that is ahead, and counts as recent.
+        (_, Some(begun)) if now.duration_since(begun) >= abandoned_after => LaunchState::Abandoned,
+        (_, Some(_)) => LaunchState::Recent,
+        // The launch was complete and the machine is gone: a deletion was interrupted.
+        (Some(LAUNCH_DONE), None) => LaunchState::Abandoned,
+        (_, None) => LaunchState::Undated,
     };
-    Leftover { name: machine.name.clone(), whole, parts: machine.parts.clone(), begun, fate }
+    Leftover { name: machine.name.clone(), whole, parts: machine.parts.clone(), begun, launch }
 }
 
-/// Removes what carries the owner's tag and was left, and nothing else. With `pretend` it is only said.
+/// Removes the abandoned parts with the owner's tag and nothing else. With `dry_run` nothing is removed.
 pub async fn collect<M: Machines>(
     machines: &M,
     owner: &str,
     now: Timestamp,
-    patience: Duration,
-    pretend: bool,
+    abandoned_after: Duration,
+    dry_run: bool,
 ) -> Result<Collected, M::Error> {
     let found = machines.list(OWNER_TAG, owner).await?;
     let mut collected = Collected { removed: Vec::new(), kept: Vec::new() };
-    for (machine, leftover) in found.iter().zip(leftovers(&found, now, patience)) {
-        if leftover.fate != Fate::Left {
+    for (machine, leftover) in found.iter().zip(leftovers(&found, now, abandoned_after)) {
+        if leftover.launch != LaunchState::Abandoned {
             collected.kept.push(leftover);
             continue;
         }
-        if !pretend {
+        if !dry_run {
             machines.collect(machine, OWNER_TAG, owner).await?;
         }
         collected.removed.push(leftover);
@@ -99,37 +95,37 @@ mod tests {
 
     use super::*;
 
-    fn fate(whole: bool, word: Option<&str>) -> Fate {
+    fn launch(whole: bool, tag: Option<&str>) -> LaunchState {
         let state = if whole {
             MachineState::Present { provisioning: Provisioning::Succeeded, vm_id: None }
         } else {
             MachineState::Fragment
         };
-        let tags: Tags = word.into_iter().map(|word| (LAUNCH_TAG.to_owned(), word.to_owned())).collect();
+        let tags: Tags = tag.into_iter().map(|tag| (LAUNCH_TAG.to_owned(), tag.to_owned())).collect();
         let machine = Machine { name: "m".parse().unwrap(), state, parts: Vec::new(), tags };
-        leftovers(&[machine], "2026-11-16T01:00:00Z".parse().unwrap(), PATIENCE)[0].fate
+        leftovers(&[machine], "2026-11-16T01:00:00Z".parse().unwrap(), ABANDONED_AFTER)[0].launch
     }
 
     #[test]
-    fn a_machine_is_kept_once_its_maker_knows_of_it() {
-        assert_eq!(fate(true, Some("done")), Fate::Kept);
-        assert_eq!(fate(true, Some("2026-11-16T00:30:00Z")), Fate::Left);
-        assert_eq!(fate(true, Some("2026-11-16T00:30:01Z")), Fate::Young);
+    fn machine_of_a_complete_launch_is_kept() {
+        assert_eq!(launch(true, Some("done")), LaunchState::Complete);
+        assert_eq!(launch(true, Some("2026-11-16T00:30:00Z")), LaunchState::Abandoned);
+        assert_eq!(launch(true, Some("2026-11-16T00:30:01Z")), LaunchState::Recent);
     }
 
     #[test]
-    fn a_part_without_its_machine_is_left_by_a_launch_or_by_a_deletion() {
-        assert_eq!(fate(false, Some("2026-11-16T00:00:00Z")), Fate::Left);
-        assert_eq!(fate(false, Some("2026-11-16T00:59:00Z")), Fate::Young);
-        assert_eq!(fate(false, Some("done")), Fate::Left);
+    fn parts_without_a_machine_are_abandoned() {
+        assert_eq!(launch(false, Some("2026-11-16T00:00:00Z")), LaunchState::Abandoned);
+        assert_eq!(launch(false, Some("2026-11-16T00:59:00Z")), LaunchState::Recent);
+        assert_eq!(launch(false, Some("done")), LaunchState::Abandoned);
     }
 
     #[test]
-    fn what_says_no_time_and_what_says_a_later_one_are_not_touched() {
+    fn launches_without_a_start_or_with_a_future_one_are_kept() {
         for whole in [true, false] {
-            assert_eq!(fate(whole, None), Fate::Undated);
-            assert_eq!(fate(whole, Some("yesterday")), Fate::Undated);
-            assert_eq!(fate(whole, Some("2027-01-01T00:00:00Z")), Fate::Young);
+            assert_eq!(launch(whole, None), LaunchState::Undated);
+            assert_eq!(launch(whole, Some("yesterday")), LaunchState::Undated);
+            assert_eq!(launch(whole, Some("2027-01-01T00:00:00Z")), LaunchState::Recent);
         }
     }
 }

@@ -1,54 +1,46 @@
-//! Which image a machine starts from: the class's own, or the newest of its family's galleries.
+//! Chooses the image of a machine: the image that its class specifies, or the newest of its family.
 
 use kiln_bootstrap::family::Family;
 use kiln_bootstrap::images::{self, Cache, ImageError, ListedVersion};
 use kiln_bootstrap::{DeriveError, Resolved};
-use kiln_types::{PublishedVersion, Shelves};
+use kiln_types::{ImageCatalog, PublishedVersion};
 
-/// The generation of machines that is made: every size that is sold today has it.
+/// The Hyper-V generation of new machines. All current sizes support it.
 const GENERATION: u8 = 2;
 
-/// The place of AKS's galleries in a subscription, where it stands for a gallery's name.
+/// Used instead of a gallery's name for AKS' galleries in a subscription.
 const SHARED: &str = "shared";
 
-/// What said so, when nobody was asked.
-const BELIEVED: &str = "an earlier list that is still believed";
+/// The source of a cached list.
+const CACHED: &str = "a cached list";
 
-/// An image that was chosen, and how.
+/// A chosen image and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     pub id: String,
-    /// What said so: a field, a call, or an earlier answer to it.
+    /// A field, a request, or the cache.
     pub by: String,
 }
 
-/// No image.
+/// Why no image can be chosen.
 #[derive(Debug, thiserror::Error)]
 pub enum ChooseError<E: std::error::Error + 'static> {
-    /// The inputs do not say which family.
     #[error(transparent)]
     Inputs(#[from] DeriveError),
-    /// The galleries have none that suits.
-    #[error("{source}; {call}")]
-    None {
-        source: ImageError,
-        /// What was asked.
-        call: String,
-    },
-    /// The region must be known.
-    #[error("nobody set `location`: an image is chosen in a region")]
+    /// The galleries have no suitable version.
+    #[error("{source} ({call})")]
+    None { source: ImageError, call: String },
+    #[error("`location` is not set: images are chosen for a region")]
     NoLocation,
-    /// The definition that the class names has no version.
-    #[error("`imageId`: {id} has no version in {location} that machines may start from")]
+    #[error("`imageId`: {id} has no usable version in {location}")]
     NoVersion { id: String, location: String },
-    /// The galleries could not be looked into.
     #[error(transparent)]
     Cloud(E),
 }
 
-/// Chooses the image. What was listed before is believed for a while, and what is listed now goes into the cache.
-pub async fn choose<S: Shelves>(
-    shelves: &S,
+/// Chooses the image. Lists of versions are cached for a while.
+pub async fn choose<S: ImageCatalog>(
+    catalog: &S,
     inputs: &Resolved,
     cache: &mut Cache,
     now: i64,
@@ -62,31 +54,35 @@ pub async fn choose<S: Shelves>(
         return Err(ChooseError::NoLocation);
     }
     if !named.is_empty() {
-        return newest_of(shelves, named, location).await;
+        return newest_version(catalog, named, location).await;
     }
-    by_family(shelves, inputs, family, cache, now).await
+    by_family(catalog, inputs, family, cache, now).await
 }
 
-/// The newest version of a definition that the class names: a gallery of one's own, or what the prototype operation made.
-async fn newest_of<S: Shelves>(shelves: &S, definition: &str, location: &str) -> Result<Chosen, ChooseError<S::Error>> {
+/// The newest version of the definition that the class names, in the user's own gallery or a community gallery.
+async fn newest_version<S: ImageCatalog>(
+    catalog: &S,
+    definition: &str,
+    location: &str,
+) -> Result<Chosen, ChooseError<S::Error>> {
     let definition = definition.trim_end_matches('/').trim_end_matches("/versions/latest");
     let parts: Vec<&str> = definition.trim_matches('/').split('/').collect();
-    let seen = match parts.as_slice() {
+    let response = match parts.as_slice() {
         [kind, gallery, _, name] if kind.eq_ignore_ascii_case("CommunityGalleries") => {
-            shelves.community_versions(location, gallery, name).await
+            catalog.community_versions(location, gallery, name).await
         }
-        _ => shelves.definition_versions(location, definition).await,
+        _ => catalog.definition_versions(location, definition).await,
     };
-    let seen = seen.map_err(ChooseError::Cloud)?;
-    let listed: Vec<ListedVersion> = seen.value.into_iter().map(listed).collect();
+    let response = response.map_err(ChooseError::Cloud)?;
+    let listed: Vec<ListedVersion> = response.value.into_iter().map(listed).collect();
     let name = parts.last().copied().unwrap_or_default();
     let newest = images::newest(name, &listed)
         .ok_or_else(|| ChooseError::NoVersion { id: definition.to_owned(), location: location.to_owned() })?;
-    Ok(Chosen { id: format!("{definition}/versions/{}", newest.version), by: seen.call })
+    Ok(Chosen { id: format!("{definition}/versions/{}", newest.version), by: response.call })
 }
 
-async fn by_family<S: Shelves>(
-    shelves: &S,
+async fn by_family<S: ImageCatalog>(
+    catalog: &S,
     inputs: &Resolved,
     family: Family,
     cache: &mut Cache,
@@ -97,27 +93,28 @@ async fn by_family<S: Shelves>(
     let subscription = inputs.is_true("useSharedGallery").then(|| inputs.text("gallerySubscriptionId"));
     let Some((community, _)) = family.gallery() else {
         let source = ImageError::Unnamed(family.name());
-        return Err(ChooseError::None { source, call: "no gallery was asked".to_owned() });
+        return Err(ChooseError::None { source, call: "no gallery was listed".to_owned() });
     };
     let arch = inputs.arch()?;
     let definitions: Vec<&str> =
         family.definitions(fips, trusted).iter().filter(|one| one.arch == arch).map(|one| one.name).collect();
-    let place = if subscription.is_some() { SHARED } else { community };
-    let question: Vec<&str> = definitions.iter().copied().chain([place, location]).collect();
+    let gallery = if subscription.is_some() { SHARED } else { community };
+    let question: Vec<&str> = definitions.iter().copied().chain([gallery, location]).collect();
     let key = Cache::key(&question, inputs.text("kubernetesVersion"));
-    let believed = cache.get(&key, now).map(<[ListedVersion]>::to_vec);
-    let asked = if believed.is_some() { Vec::new() } else { ask(shelves, inputs, &definitions, place).await? };
-    let versions =
-        believed.clone().unwrap_or_else(|| asked.iter().flat_map(|(versions, _)| versions.clone()).collect());
-    // An empty answer is not worth believing for days.
-    if believed.is_none() && !versions.is_empty() {
+    let cached = cache.get(&key, now).map(<[ListedVersion]>::to_vec);
+    let listed = if cached.is_some() { Vec::new() } else { list(catalog, inputs, &definitions, gallery).await? };
+    let versions = cached.clone().unwrap_or_else(|| listed.iter().flat_map(|(versions, _)| versions.clone()).collect());
+    // An empty list is not cached.
+    if cached.is_none() && !versions.is_empty() {
         cache.put(key, now, versions.clone());
     }
-    let calls = |of: Option<&str>| {
-        let asked =
-            asked.iter().filter(|(listed, _)| of.is_none_or(|name| listed.iter().any(|one| one.definition == name)));
-        let calls: Vec<&str> = asked.map(|(_, call)| call.as_str()).collect();
-        if calls.is_empty() { BELIEVED.to_owned() } else { calls.join(", ") }
+    let calls = |definition: Option<&str>| {
+        let has = |versions: &[ListedVersion]| {
+            definition.is_none_or(|name| versions.iter().any(|one| one.definition == name))
+        };
+        let calls: Vec<&str> =
+            listed.iter().filter(|(versions, _)| has(versions)).map(|(_, call)| call.as_str()).collect();
+        if calls.is_empty() { CACHED.to_owned() } else { calls.join(", ") }
     };
     match images::choose(family, (fips, trusted), (arch, GENERATION), subscription, &versions) {
         Ok(id) => Ok(Chosen { by: calls(Some(&id.definition)), id: id.to_string() }),
@@ -125,27 +122,27 @@ async fn by_family<S: Shelves>(
     }
 }
 
-/// Lists of versions, each with its call.
-async fn ask<S: Shelves>(
-    shelves: &S,
+/// Lists versions, with the request of each list.
+async fn list<S: ImageCatalog>(
+    catalog: &S,
     inputs: &Resolved,
     definitions: &[&str],
-    place: &str,
+    gallery: &str,
 ) -> Result<Vec<(Vec<ListedVersion>, String)>, ChooseError<S::Error>> {
     let location = inputs.text("location");
-    if place == SHARED {
-        let seen = shelves.node_image_versions(location).await.map_err(ChooseError::Cloud)?;
-        return Ok(vec![(seen.value.into_iter().map(listed).collect(), seen.call)]);
+    if gallery == SHARED {
+        let response = catalog.node_image_versions(location).await.map_err(ChooseError::Cloud)?;
+        return Ok(vec![(response.value.into_iter().map(listed).collect(), response.call)]);
     }
     let mut lists = Vec::new();
     for name in definitions {
-        let seen = shelves.community_versions(location, place, name).await.map_err(ChooseError::Cloud)?;
-        lists.push((seen.value.into_iter().map(listed).collect(), seen.call));
+        let response = catalog.community_versions(location, gallery, name).await.map_err(ChooseError::Cloud)?;
+        lists.push((response.value.into_iter().map(listed).collect(), response.call));
     }
     Ok(lists)
 }
 
-/// Whether an id names one version.
+/// Whether an image id includes a version.
 fn is_version(id: &str) -> bool {
     let mut parts = id.rsplit('/');
     let (version, segment) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -162,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_of_a_definition_and_one_that_says_latest_name_no_version() {
+    fn ids_of_definitions_and_of_latest_have_no_version() {
         assert!(is_version("/CommunityGalleries/g/images/d/versions/1.0.0"));
         for id in ["", "/CommunityGalleries/g/images/d", "/x/images/d/versions/latest", "/x/images/d/versions/"] {
             assert!(!is_version(id), "{id}");

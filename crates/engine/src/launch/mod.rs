@@ -1,26 +1,26 @@
-//! Single machines from a launch template: which image, how they are made, and what is done about those that nobody finished.
+//! Launching single machines: choosing the image, creating the machine, and collecting abandoned parts.
 //!
-//! Each part of a machine carries its owner's tag and the time at which its launch began. Once the maker knows of the machine, that time
-//! is replaced by a word; whatever still has the time long after was left by a maker that is gone, and is collected.
+//! Each part of a machine is tagged with its owner and with the start of its launch. Once the launching process has seen the machine, the
+//! start is replaced by a fixed value. A part that still has the start long afterwards was abandoned, and `collect` removes it.
 
 mod collect;
 mod image;
 
-pub use collect::{Collected, Fate, Leftover, PATIENCE, collect, leftovers};
+pub use collect::{ABANDONED_AFTER, Collected, LaunchState, Leftover, collect, leftovers};
 pub use image::{ChooseError, Chosen, choose};
 
 use jiff::Timestamp;
 use kiln_bootstrap::launch::{self, LaunchError, Template};
 use kiln_bootstrap::{Bootstrapper, Resolved};
-use kiln_types::{LAUNCH_TAG, Machine, MachineName, Machines, OWNER_TAG, SecretText};
+use kiln_types::{LAUNCH_TAG, Machine, MachineName, Machines, OWNER_TAG, Secret};
 
-/// What a launch says on its way.
+/// Receives the progress of a launch.
 pub trait Observer: Send + Sync {
-    /// A step begins.
+    /// Called when a step begins.
     fn begins(&self, what: &str);
 }
 
-/// Nobody listens.
+/// Ignores the progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unobserved;
 
@@ -28,38 +28,30 @@ impl Observer for Unobserved {
     fn begins(&self, _what: &str) {}
 }
 
-/// A machine that is not made.
+/// Why a machine is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<E: std::error::Error + 'static> {
-    /// The inputs make no machine.
     #[error(transparent)]
     Inputs(#[from] LaunchError),
-    /// Without an owner nobody could find again what is left of it.
-    #[error("nobody set `clusterName`: what is made carries it, so that it can be found again")]
+    #[error("`clusterName` is not set: machines are tagged with it, so that they can be found again")]
     NoOwner,
-    /// The cloud does not do it.
     #[error(transparent)]
     Cloud(E),
-    /// The machine is another's.
-    #[error("machine `{name}` belongs to {}", .owner.as_ref().map_or_else(|| "nobody that is known here".to_owned(), |owner| format!("`{owner}`")))]
-    Another {
-        name: MachineName,
-        /// Whose it is.
-        owner: Option<String>,
-    },
+    #[error("machine `{name}` belongs to {}", .owner.as_ref().map_or_else(|| "an unknown owner".to_owned(), |owner| format!("`{owner}`")))]
+    OtherOwner { name: MachineName, owner: Option<String> },
 }
 
-/// The owner of what these inputs make: the cluster.
+/// The owner of machines with these inputs: the cluster.
 pub fn owner<E: std::error::Error + 'static>(inputs: &Resolved) -> Result<String, Error<E>> {
     Some(inputs.text("clusterName").to_owned()).filter(|name| !name.is_empty()).ok_or(Error::NoOwner)
 }
 
-/// The template of these inputs, for an image that was chosen.
+/// The launch template for these inputs and an image.
 pub fn template(inputs: &Resolved, bootstrapper: &dyn Bootstrapper, image: &str) -> Result<Template, LaunchError> {
     launch::template_with_image(inputs, bootstrapper, image)
 }
 
-/// Makes a machine from a template, or completes one that was begun. It is there and known when this returns.
+/// Creates a machine from a template, or completes an interrupted creation.
 pub async fn create<M: Machines>(
     machines: &M,
     inputs: &Resolved,
@@ -70,32 +62,32 @@ pub async fn create<M: Machines>(
 ) -> Result<Machine, Error<M::Error>> {
     owner::<M::Error>(inputs)?;
     let mut spec = launch::machine(inputs, template, name)?;
-    // A text that is no text would be a machine without custom data.
+    // Custom data that does not decode would give a machine without any.
     debug_assert!(!spec.custom_data.expose().is_empty() || template.custom_data.expose().is_empty());
-    // Whole seconds: people read it.
+    // Whole seconds, for people.
     let begun = Timestamp::from_second(now.as_second()).unwrap_or(now);
     spec.tags.insert(LAUNCH_TAG.to_owned(), begun.to_string());
-    observer.begins(&format!("{}: interface and machine of size {} from {}", spec.name, spec.size, spec.image));
+    observer.begins(&format!("{}: creating a machine of size {} from {}", spec.name, spec.size, spec.image));
     machines.create(&spec).await.map_err(Error::Cloud)?;
-    // The secret is not needed any more.
-    spec.custom_data = SecretText::new("");
-    observer.begins(&format!("{}: is there; marks it as known", spec.name));
+    // The secret is no longer needed.
+    spec.custom_data = Secret::new("");
+    observer.begins(&format!("{}: exists; tagging it as complete", spec.name));
     machines.confirm(&spec.name).await.map_err(Error::Cloud)?;
-    let made = machines.describe(&spec.name).await.map_err(Error::Cloud)?;
-    made.ok_or(Error::Another { name: spec.name, owner: None })
+    let created = machines.describe(&spec.name).await.map_err(Error::Cloud)?;
+    created.ok_or(Error::OtherOwner { name: spec.name, owner: None })
 }
 
-/// All machines of an owner, and what is left of those that were begun.
+/// Lists the machines of an owner, and the parts of incomplete ones.
 pub async fn list<M: Machines>(machines: &M, owner: &str) -> Result<Vec<Machine>, M::Error> {
     machines.list(OWNER_TAG, owner).await
 }
 
-/// Deletes a machine of this owner with all its parts. One that is not there is deleted already; another's is refused.
+/// Deletes a machine of this owner with all its parts. Returns `false` if it does not exist, and fails if it has another owner.
 pub async fn delete<M: Machines>(machines: &M, owner: &str, name: &MachineName) -> Result<bool, Error<M::Error>> {
     let Some(machine) = machines.describe(name).await.map_err(Error::Cloud)? else { return Ok(false) };
-    let theirs = machine.tags.get(OWNER_TAG);
-    if theirs.map(String::as_str) != Some(owner) {
-        return Err(Error::Another { name: name.clone(), owner: theirs.cloned() });
+    let found = machine.tags.get(OWNER_TAG);
+    if found.map(String::as_str) != Some(owner) {
+        return Err(Error::OtherOwner { name: name.clone(), owner: found.cloned() });
     }
     machines.collect(&machine, OWNER_TAG, owner).await.map_err(Error::Cloud)?;
     Ok(true)

@@ -1,4 +1,4 @@
-//! Detection in an embedded Azure and an embedded cluster.
+//! Detection of settings in an embedded Azure and an embedded cluster.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kiln_engine::detect::{AzureJsonFacts, Detected, Sources, settings};
 use kiln_kubernetes::{Cluster, ClusterOptions, WallClock};
 use kiln_sim_azure::{Options, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
-use kiln_types::SecretText;
+use kiln_types::Secret;
 use kube::Client;
 
 const ENDPOINT: &str = "https://sim.localhost:8443";
@@ -19,7 +19,7 @@ const WALL: &str = "2026-11-15T12:00:00Z";
 const SCOPE: &str =
     "/subscriptions/c3b5a9e2-7d18-4b6f-a1c4-9e8d7f6a5b02/resourceGroups/kubernetes-westus2-17813/providers";
 
-/// What AKS makes around its pools, and what a self-managed cluster has.
+/// The network security group and identities that AKS creates in the resource group of its pools.
 const AKS: &str = "
 resources:
 - path: Microsoft.Network/networkSecurityGroups/aks-agentpool-46593302-nsg
@@ -31,7 +31,7 @@ resources:
 pools: []
 ";
 
-/// A scale set with these identities, made as a client would make it.
+/// A scale set with these identities, as a client would create it.
 fn pool(name: &str, identities: &[&str]) -> String {
     let each = identities
         .iter()
@@ -69,7 +69,7 @@ fn azure(world: &str) -> Azure {
     let identity = Identity::ServicePrincipal(ServicePrincipal {
         tenant: spec.tenant_id.clone(),
         client_id: spec.clients[0].client_id.clone(),
-        secret: SecretText::new(spec.clients[0].client_secret.clone()),
+        secret: Secret::new(spec.clients[0].client_secret.clone()),
     });
     let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
     let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();
@@ -91,7 +91,7 @@ fn misses(found: &Detected) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_group_of_aks_says_digits_security_group_subnet_network_and_identities() {
+async fn aks_resource_group_yields_cluster_id_security_group_subnet_network_and_identities() {
     let azure =
         azure(&aks_with(&[pool("a", &["cluster-agentpool", "other"]), pool("b", &["other", "cluster-agentpool"])]));
     let found = settings(&Sources { azure: Some(&azure), ..Sources::default() }).await;
@@ -101,8 +101,8 @@ async fn a_group_of_aks_says_digits_security_group_subnet_network_and_identities
     let network = format!("{SCOPE}/Microsoft.Network/virtualNetworks/k8s-vnet");
     let subnet = format!("{network}/subnets/k8s-subnet");
     let identity = |name: &str| format!("{SCOPE}/Microsoft.ManagedIdentity/userAssignedIdentities/{name}");
-    let both = format!("{},{}", identity("cluster-agentpool"), identity("other"));
-    let kubelets = identity("cluster-agentpool");
+    let both_identities = format!("{},{}", identity("cluster-agentpool"), identity("other"));
+    let kubelet_identity = identity("cluster-agentpool");
     let guid = found.facts.iter().find(|fact| fact.field == "vnetGuid").map(|fact| fact.text.clone()).unwrap();
     assert_eq!(guid.len(), 36, "{guid}");
     assert_eq!(
@@ -112,14 +112,14 @@ async fn a_group_of_aks_says_digits_security_group_subnet_network_and_identities
             ("securityGroup", "aks-agentpool-46593302-nsg", groups.as_str()),
             ("vnetSubnetId", subnet.as_str(), pools.as_str()),
             ("vnetGuid", guid.as_str(), network.as_str()),
-            ("nodeIdentities", both.as_str(), pools.as_str()),
-            ("kubeletIdentityClientId", "0d5f1c0e-0000-4000-8000-000000000001", kubelets.as_str()),
+            ("nodeIdentities", both_identities.as_str(), pools.as_str()),
+            ("kubeletIdentityClientId", "0d5f1c0e-0000-4000-8000-000000000001", kubelet_identity.as_str()),
         ]
     );
 }
 
 #[tokio::test]
-async fn the_digits_come_both_ways_and_what_is_said_wins_over_both() {
+async fn detected_cluster_id_overrides_the_computed_one_and_a_setting_overrides_both() {
     let azure = azure(AKS);
     let found = settings(&Sources { azure: Some(&azure), ..Sources::default() }).await;
     let mut endpoint = Source::new(SourceKind::Settings);
@@ -137,42 +137,43 @@ async fn the_digits_come_both_ways_and_what_is_said_wins_over_both() {
 }
 
 #[tokio::test]
-async fn pools_that_differ_and_things_that_are_not_there_are_said_with_what_to_set() {
+async fn pools_with_different_identities_are_reported_with_the_setting_to_use() {
     let azure = azure(&aks_with(&[pool("a", &["cluster-agentpool"]), pool("b", &["other"])]));
     let found = settings(&Sources { azure: Some(&azure), ..Sources::default() }).await;
-    let said = misses(&found);
-    assert!(said[0].starts_with("`nodeIdentities` was not found: GET /subscriptions/"), "{said:?}");
+    let misses = misses(&found);
+    assert!(misses[0].starts_with("`nodeIdentities` was not found: GET /subscriptions/"), "{misses:?}");
     assert!(
-        said[0].ends_with(
-            "the pools have different ones; set it by environment or settings (`nodeIdentities`, or $NODE_IDENTITIES)"
+        misses[0].ends_with(
+            "the pools have different identities; set it in environment or settings (`nodeIdentities`, or $NODE_IDENTITIES)"
         ),
-        "{said:?}"
+        "{misses:?}"
     );
-    assert!(said[1].starts_with("`kubeletIdentityClientId` was not found"), "{said:?}");
-    assert_eq!(said.len(), 2);
+    assert!(misses[1].starts_with("`kubeletIdentityClientId` was not found"), "{misses:?}");
+    assert_eq!(misses.len(), 2);
 }
 
 #[tokio::test]
-async fn a_nodes_own_file_wins_over_what_the_group_says() {
+async fn azure_json_of_a_node_overrides_the_resource_group() {
     let azure = azure(&aks_with(&[pool("a", &["other"])]));
     let text = r#"{"securityGroupName": "mine", "userAssignedIdentityID": "me"}"#;
     let file = AzureJsonFacts::read("azure.json", text).unwrap();
     let found = settings(&Sources { azure: Some(&azure), azure_json: Some(&file), ..Sources::default() }).await;
-    let of = |field: &str| found.facts.iter().filter(|fact| fact.field == field).collect::<Vec<_>>();
-    assert_eq!((of("securityGroup").len(), of("securityGroup")[0].text.as_str()), (1, "mine"));
-    assert_eq!((of("kubeletIdentityClientId").len(), of("kubeletIdentityClientId")[0].text.as_str()), (1, "me"));
-    assert!(of("clusterId").is_empty(), "{found:?}");
+    let facts_for = |field: &str| found.facts.iter().filter(|fact| fact.field == field).collect::<Vec<_>>();
+    assert_eq!((facts_for("securityGroup").len(), facts_for("securityGroup")[0].text.as_str()), (1, "mine"));
+    let identity = facts_for("kubeletIdentityClientId");
+    assert_eq!((identity.len(), identity[0].text.as_str()), (1, "me"));
+    assert!(facts_for("clusterId").is_empty(), "{found:?}");
 }
 
 #[tokio::test]
-async fn a_cluster_that_knows_little_is_asked_for_all_and_each_miss_names_its_call() {
+async fn every_setting_that_an_empty_cluster_lacks_is_reported_with_its_request() {
     let cluster = cluster();
     let found = settings(&Sources::<Azure> { cluster: Some(&cluster), ..Sources::default() }).await;
     assert_eq!(
         facts(&found).iter().map(|fact| (fact.0, fact.2)).collect::<Vec<_>>(),
         [("kubernetesVersion", "/version")]
     );
-    let said = misses(&found);
-    assert!(said[0].contains("GET /api/v1/namespaces/kube-system/services/kube-dns"), "{said:?}");
-    assert!(said[1].contains("GET /apis/apps/v1/namespaces/kube-system/daemonsets"), "{said:?}");
+    let misses = misses(&found);
+    assert!(misses[0].contains("GET /api/v1/namespaces/kube-system/services/kube-dns"), "{misses:?}");
+    assert!(misses[1].contains("GET /apis/apps/v1/namespaces/kube-system/daemonsets"), "{misses:?}");
 }

@@ -1,39 +1,41 @@
-//! New nodes while a run goes on, and long after it.
+//! New nodes during a run and long after it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
-use kiln_engine::{Ending, Happening, News, Watcher, update};
-use kiln_node_plan::{IDENTITY, JoinCredential, Treatment};
-use kiln_prototype::journal::Event;
+use kiln_engine::{EventSink, RunEnd, RunEvent, RunEventKind, update};
+use kiln_node_plan::{IDENTITY, Treatment};
+use kiln_prototype::journal::{Event, Outcome};
+use kiln_prototype::step::Step;
 use kiln_sim_azure::{ContentsSpec, MachineView, Sim, Speed};
+use kiln_types::JoinCredential;
 
-use crate::world::{Made, POOL, World, node, request};
+use crate::world::{POOL, World, WorldBuilder, node, request};
 
-/// An autoscaler that adds a node at every boundary between two steps, and remembers which versions were proven by then.
+/// An autoscaler that adds a node after every step, and records whether the version was tested by then.
 struct Autoscaler {
     sim: Sim,
-    /// Each new node's name, and whether a canary had proven the version of the run when it was made.
-    made: Mutex<Vec<(String, bool)>>,
-    proven: Mutex<bool>,
+    /// The name of each new node, and whether the run's version had been tested when it was created.
+    created: Mutex<Vec<(String, bool)>>,
+    tested: Mutex<bool>,
 }
 
-impl Watcher for Autoscaler {
-    fn told(&self, news: News) -> BoxFuture<'_, ()> {
-        if let Happening::Recorded(Event::Succeeded { step, .. }) = &news.what {
-            if *step == kiln_prototype::step::Step::AwaitCanary {
-                *self.proven.lock().unwrap() = true;
+impl EventSink for Autoscaler {
+    fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
+        if let RunEventKind::Recorded(Event::Succeeded { step, .. }) = &event.kind {
+            if *step == Step::AwaitCanary {
+                *self.tested.lock().unwrap() = true;
             }
             let known: BTreeSet<String> = names(&self.sim);
-            // While Azure works on the set it takes no other change; an autoscaler comes again.
+            // Azure rejects the change while another operation is running on the scale set.
             if self.sim.scale(POOL, u32::try_from(known.len()).unwrap() + 1).is_ok() {
-                let proven = *self.proven.lock().unwrap();
-                self.made
+                let tested = *self.tested.lock().unwrap();
+                self.created
                     .lock()
                     .unwrap()
-                    .extend(names(&self.sim).difference(&known).map(|name| (name.clone(), proven)));
+                    .extend(names(&self.sim).difference(&known).map(|name| (name.clone(), tested)));
             }
         }
         Box::pin(std::future::ready(()))
@@ -45,33 +47,35 @@ fn names(sim: &Sim) -> BTreeSet<String> {
     sim.machines().into_iter().filter(of_pool).map(|machine| machine.computer_name).collect()
 }
 
-async fn scaled_out(world: &World, donor: u32, version: &str) {
-    let autoscaler = Arc::new(Autoscaler { sim: world.sim.clone(), made: Mutex::default(), proven: Mutex::new(false) });
+/// Runs while the pool grows after every step, and asserts that all new nodes join.
+async fn assert_new_nodes_join(world: &World, donor: u32, version: &str) {
+    let autoscaler =
+        Arc::new(Autoscaler { sim: world.sim.clone(), created: Mutex::default(), tested: Mutex::new(false) });
     let report = Box::pin(update(&world.process(autoscaler.clone()), &request(donor))).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     world.until_ready().await;
-    let made = autoscaler.made.lock().unwrap().clone();
-    assert!(made.len() > 15 && made.iter().any(|(_, proven)| *proven), "{made:?}");
+    let created = autoscaler.created.lock().unwrap().clone();
+    assert!(created.len() > 15 && created.iter().any(|(_, tested)| *tested), "{created:?}");
     let machines = world.machines();
     let mut clones = 0;
-    for (name, proven) in &made {
+    for (name, tested) in &created {
         let machine = machines.iter().find(|machine| machine.computer_name == *name).unwrap();
         let image = machine.image.as_deref().unwrap_or_default();
         if image.ends_with(version) {
-            assert!(proven, "{name} was made from {image} before a canary had proven it");
+            assert!(tested, "{name} was created from {image} before a canary had tested it");
             clones += 1;
         }
         assert_eq!(machine.cannot_join, None, "{name} of {image}");
     }
-    assert!(clones > 0, "nobody got the new version: {made:?}");
+    assert!(clones > 0, "no node got the new version: {created:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_scales_out_at_any_step_gets_an_old_or_a_proven_image_and_every_node_joins() {
-    let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
-    scaled_out(&world, 1, "/2026.11.15").await;
+async fn nodes_created_at_any_step_have_an_old_or_a_tested_image_and_join() {
+    let world = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.start().await;
+    assert_new_nodes_join(&world, 1, "/2026.11.15").await;
     world.days_later(1).await;
-    scaled_out(&world, 2, "/2026.11.16").await;
+    assert_new_nodes_join(&world, 2, "/2026.11.16").await;
 }
 
 fn machine(world: &World, number: u32) -> MachineView {
@@ -80,27 +84,27 @@ fn machine(world: &World, number: u32) -> MachineView {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clones_and_clones_of_clones_differ_in_every_identity_and_join_a_month_later() {
+async fn clones_and_clones_of_clones_have_different_identities_and_join_a_month_later() {
     let token: JoinCredential = serde_json::from_value(serde_json::json!({
         "kind": "bootstrapToken", "tokenId": "abcdef", "renewedBy": "the cluster's token controller"
     }))
     .unwrap();
-    let made = Made { speed: Speed::Instant, ..Made::new() }.pool(|pool| {
+    let builder = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.pool(|pool| {
         pool.contents = ContentsSpec { join_credential: Some(token), ..ContentsSpec::default() };
     });
-    let world = made.start().await;
-    let untouched = machine(&world, 1).contents.identity.clone();
+    let world = builder.start().await;
+    let identity = machine(&world, 1).contents.identity.clone();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
-    assert_eq!(machine(&world, 1).contents.identity, untouched, "the donor keeps its identity");
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
+    assert_eq!(machine(&world, 1).contents.identity, identity, "the donor keeps its identity");
 
     world.sim.revoke_token("abcdef".parse().unwrap()).unwrap();
     world.days_later(30).await;
     world.sim.scale(POOL, 5).unwrap();
     world.until_ready().await;
-    // Numbers 3 and 4 are clones; a clone of number 3 comes next.
+    // Numbers 3 and 4 are clones. The next run clones number 3.
     let report = Box::pin(update(&world.quiet(), &request(3))).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     world.sim.scale(POOL, 6).unwrap();
     world.until_ready().await;
 

@@ -1,82 +1,84 @@
-//! A process that dies at any point, and another that goes on.
+//! A process that dies at any point, and another one that resumes the run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use kiln_engine::{Ending, Report, resume, update};
+use kiln_engine::{RunEnd, RunReport, resume, update};
+use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
 use kiln_sim_azure::Speed;
 
-use crate::hold::HoldAt;
+use crate::breakpoint::Breakpoint;
 use crate::state::State;
-use crate::world::{Made, World, pool_name, request};
+use crate::world::{World, WorldBuilder, pool_name, request};
 
-/// Runs until the point, and dies there. `None` when the run ended before it.
-pub(crate) async fn die_at(world: &World, points: usize) -> (Arc<HoldAt>, Option<Report>) {
-    let hold = HoldAt::new(points);
-    let context = world.process(hold.clone());
-    let asked = request(1);
+/// Runs up to the point and dies there. Returns the report if the run ended before.
+pub(crate) async fn die_at(world: &World, points: usize) -> (Arc<Breakpoint>, Option<RunReport>) {
+    let breakpoint = Breakpoint::nth(points);
+    let context = world.process(breakpoint.clone());
+    let request = request(1);
     let report = tokio::select! {
-        report = Box::pin(update(&context, &asked)) => Some(report.unwrap()),
-        () = hold.reached() => None,
+        report = Box::pin(update(&context, &request)) => Some(report.unwrap()),
+        () = breakpoint.reached() => None,
     };
-    (hold, report)
+    (breakpoint, report)
 }
 
-fn instant() -> Made {
-    Made { speed: Speed::Instant, ..Made::new() }
+fn instant() -> WorldBuilder {
+    WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }
 }
 
-async fn finish(world: &World) -> Report {
+async fn finish(world: &World) -> RunReport {
     Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap()
 }
 
-async fn uncrashed() -> (State, usize) {
+async fn without_crash() -> (State, usize) {
     let world = instant().start().await;
-    let (hold, report) = die_at(&world, usize::MAX).await;
+    let (breakpoint, report) = die_at(&world, usize::MAX).await;
     let report = report.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     let state = world.state().await;
     state.assert_nothing_held();
-    (state, usize::MAX - hold.left.load(Ordering::Relaxed))
+    (state, usize::MAX - breakpoint.left.load(Ordering::Relaxed))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_run_that_dies_anywhere_is_finished_by_another_process() {
-    let (whole, points) = uncrashed().await;
+async fn run_that_dies_at_any_point_is_finished_by_another_process() {
+    let (expected, points) = without_crash().await;
     assert!(points > 60, "{points}");
     for point in 1..=points {
         let world = instant().start().await;
-        let (hold, report) = die_at(&world, point).await;
+        let (breakpoint, report) = die_at(&world, point).await;
         assert!(report.is_none(), "point {point} of {points} was not reached");
-        let place = hold.where_held();
+        let place = breakpoint.describe();
         if point < points {
             let report = finish(&world).await;
-            assert!(matches!(report.ending, Ending::Completed { .. }), "{place}: {}", report.ending);
+            assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{place}: {}", report.end);
         } else {
-            // The last record closes the run: only the lease is left, and it ends by itself.
+            // The last record closes the run. Only the lease is left, which expires.
             assert!(resume(&world.quiet(), &pool_name()).await.is_err(), "{place}");
             continue;
         }
         let state = world.state().await;
         state.assert_nothing_held();
-        assert_eq!(state, whole, "{place}");
+        assert_eq!(state, expected, "{place}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_dies_while_a_version_is_made_is_attached_to_again() {
-    let world = Made::quick().start().await;
-    let hold = HoldAt::accepted(Step::Publish);
-    let context = world.process(hold.clone());
-    let asked = request(1);
+async fn resumed_run_continues_the_creation_of_its_version() {
+    let world = WorldBuilder::quick().start().await;
+    let breakpoint = Breakpoint::after_accepted(Step::Publish);
+    let context = world.process(breakpoint.clone());
+    let request = request(1);
     tokio::select! {
-        report = Box::pin(update(&context, &asked)) => panic!("{:?}", report.map(|report| report.ending)),
-        () = hold.reached() => {}
+        report = Box::pin(update(&context, &request)) => panic!("{:?}", report.map(|report| report.end)),
+        () = breakpoint.reached() => {}
     }
     let report = finish(&world).await;
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
-    let made = world.wire.writes().into_iter().filter(|write| write.starts_with("PUT") && write.contains("/versions/"));
-    assert_eq!(made.count(), 1, "the version was made once");
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
+    let creations =
+        world.wire.writes().into_iter().filter(|write| write.starts_with("PUT") && write.contains("/versions/"));
+    assert_eq!(creations.count(), 1, "the version was created once");
     world.state().await.assert_nothing_held();
 }

@@ -1,57 +1,58 @@
-//! Steps that fail for good, and faults of Azure that a run gets over.
+//! Steps that fail permanently, and faults of Azure that a run survives.
 
-use kiln_engine::{Ending, Stop, resume, update};
-use kiln_prototype::step::{Held, Step};
+use kiln_engine::{Context, RunEnd, Stop, resume, update};
+use kiln_prototype::journal::Outcome;
+use kiln_prototype::step::{Hold, Step};
 use kiln_sim_azure::Speed;
 use kiln_types::{ImageSource, VersionState};
 
-use crate::hold::HoldAt;
-use crate::world::{Made, World, node, pool_name, request};
+use crate::breakpoint::Breakpoint;
+use crate::world::{World, WorldBuilder, node, pool_name, request};
 
 const SET: &str = "Microsoft.Compute/virtualMachineScaleSets";
 const GALLERY: &str = "Microsoft.Compute/galleries";
 
-fn instant(faults: &str) -> Made {
-    Made { speed: Speed::Instant, ..Made::new() }.faults(faults)
+fn instant(faults: &str) -> WorldBuilder {
+    WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.faults(faults)
 }
 
-async fn run(world: &World) -> Ending {
-    Box::pin(update(&world.quiet(), &request(1))).await.unwrap().ending
+async fn run(world: &World) -> RunEnd {
+    Box::pin(update(&world.quiet(), &request(1))).await.unwrap().end
 }
 
-/// A fault of this kind in the requests that a step sends.
+/// A fault of this kind in the requests of a step.
 fn fault(kind: &str, step: Step, times: u32) -> String {
     let target = match step {
         Step::Claim => format!("method: PATCH, type: {SET}"),
         Step::Gallery => format!("method: PUT, type: {GALLERY}"),
-        Step::Line => format!("method: PUT, type: {GALLERY}/images"),
+        Step::Definition => format!("method: PUT, type: {GALLERY}/images"),
         Step::Protect => format!("method: PUT, type: {SET}/virtualMachines"),
         Step::PowerOff => format!("type: {SET}/virtualMachines, action: poweroff"),
         Step::Snapshot => "method: PUT, type: Microsoft.Compute/snapshots".to_owned(),
         Step::Start => format!("type: {SET}/virtualMachines, action: start"),
         Step::Publish => format!("method: PUT, type: {GALLERY}/images/versions"),
         Step::DeleteSnapshot => "method: DELETE, type: Microsoft.Compute/snapshots".to_owned(),
-        Step::Try => format!("method: PUT, type: {SET}, name: kiln-canary-*"),
+        Step::CreateCanary => format!("method: PUT, type: {SET}, name: kiln-canary-*"),
         Step::DeleteCanary => format!("method: DELETE, type: {SET}, name: kiln-canary-*"),
         Step::Include => format!("method: PATCH, type: {GALLERY}/images/versions"),
         Step::Model => format!("method: PATCH, type: {SET}, skip: 1"),
         Step::StripScripts => format!("method: DELETE, type: {SET}/extensions"),
-        other => panic!("{other} sends nothing that could fail alone"),
+        other => panic!("{other} sends no request"),
     };
     format!("{{kind: {kind}, {target}, times: {times}}}")
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_fails_for_good_leaves_everything_as_it_was() {
-    for step in [Step::Claim, Step::Gallery, Step::Line, Step::Protect, Step::PowerOff, Step::Snapshot] {
+async fn permanent_failure_up_to_the_snapshot_restores_everything() {
+    for step in [Step::Claim, Step::Gallery, Step::Definition, Step::Protect, Step::PowerOff, Step::Snapshot] {
         let world = instant(&fault("quota-exceeded", step, 1)).start().await;
         let before = world.state().await;
-        let ending = run(&world).await;
-        let Ending::Failed { step: failed, failure } = &ending else { panic!("{step}: {ending}") };
-        assert_eq!(*failed, step, "{ending}");
+        let end = run(&world).await;
+        let RunEnd::Closed(Outcome::Failed { step: failed, failure }) = &end else { panic!("{step}: {end}") };
+        assert_eq!(*failed, step, "{end}");
         assert!(failure.message.contains("quota"), "{step}: {failure}");
         let after = world.state().await;
-        // A copy that failed stays until the next run deletes it.
+        // A failed snapshot stays until the next run deletes it.
         if step < Step::Snapshot {
             after.assert_nothing_held();
         }
@@ -62,18 +63,18 @@ async fn a_step_that_fails_for_good_leaves_everything_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_fails_for_good_after_the_copy_gives_no_unproven_version_out() {
-    for step in [Step::Publish, Step::Try, Step::Include, Step::Model, Step::StripScripts] {
+async fn permanent_failure_after_the_snapshot_includes_no_untested_version() {
+    for step in [Step::Publish, Step::CreateCanary, Step::Include, Step::Model, Step::StripScripts] {
         let world = instant(&fault("quota-exceeded", step, 1)).start().await;
         let before = world.state().await;
-        let ending = run(&world).await;
-        let Ending::Failed { step: failed, .. } = &ending else { panic!("{step}: {ending}") };
-        assert_eq!(*failed, step, "{ending}");
+        let end = run(&world).await;
+        let RunEnd::Closed(Outcome::Failed { step: failed, .. }) = &end else { panic!("{step}: {end}") };
+        assert_eq!(*failed, step, "{end}");
         let after = world.state().await;
         after.assert_donor_is_back();
         let usable = after.versions.iter().any(|(_, state, excluded)| *state == VersionState::Succeeded && !excluded);
         assert_eq!(usable, step > Step::Include, "{step}: {:?}", after.versions);
-        // Azure writes a model down before the operation ends, however it ends.
+        // Azure stores a model before the operation ends, even if it fails.
         if step < Step::Model {
             assert_eq!(after.image, before.image, "{step}");
         }
@@ -81,31 +82,31 @@ async fn a_step_that_fails_for_good_after_the_copy_gives_no_unproven_version_out
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_donor_that_does_not_start_is_stuck_with_advice_and_a_resume_after_mending_finishes() {
+async fn donor_that_does_not_start_is_stuck_with_advice_and_can_be_resumed() {
     let world = instant(&fault("allocation-failed", Step::Start, 12)).start().await;
-    let ending = run(&world).await;
-    let Ending::Stuck(stuck) = &ending else { panic!("{ending}") };
+    let end = run(&world).await;
+    let RunEnd::Stuck(stuck) = &end else { panic!("{end}") };
     assert_eq!(stuck.step, Step::Start);
-    assert!(stuck.held.contains(&Held::Power) && stuck.held.contains(&Held::Node), "{:?}", stuck.held);
+    assert!(stuck.holds.contains(&Hold::Power) && stuck.holds.contains(&Hold::Node), "{:?}", stuck.holds);
     assert!(stuck.advice.contains("az vmss start") && stuck.reason.contains("AllocationFailed"), "{stuck:?}");
-    assert_eq!(world.state().await.holder, "", "the lease is free for whoever resumes");
+    assert_eq!(world.state().await.holder, "", "the lease is free");
     let report = Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     world.state().await.assert_nothing_held();
 }
 
-/// Steps whose requests a fault can hit.
-const HIT: [Step; 14] = [
+/// The steps with requests that a fault can hit.
+const STEPS_WITH_FAULTS: [Step; 14] = [
     Step::Claim,
     Step::Gallery,
-    Step::Line,
+    Step::Definition,
     Step::Protect,
     Step::PowerOff,
     Step::Snapshot,
     Step::Start,
     Step::Publish,
     Step::DeleteSnapshot,
-    Step::Try,
+    Step::CreateCanary,
     Step::DeleteCanary,
     Step::Include,
     Step::Model,
@@ -113,79 +114,79 @@ const HIT: [Step; 14] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn a_throttled_write_or_a_token_that_expires_in_any_step_does_not_show_in_the_end() {
+async fn run_completes_despite_throttling_and_expired_tokens_in_any_step() {
     for kind in ["throttled-arm", "token-expires"] {
-        for step in HIT {
-            gets_over(&fault(kind, step, 1)).await;
+        for step in STEPS_WITH_FAULTS {
+            assert_completes(&fault(kind, step, 1)).await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_gone_for_any_operation_does_not_show_in_the_end() {
+async fn run_completes_despite_a_missing_operation_status() {
     for operation in 0..16 {
-        gets_over(&format!("{{kind: status-url-missing, type: operations, skip: {operation}}}")).await;
+        assert_completes(&format!("{{kind: status-url-missing, type: operations, skip: {operation}}}")).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_reading_of_anything_does_not_show_in_the_end() {
+async fn run_completes_despite_stale_reads() {
     let versions = format!("{GALLERY}/images/versions");
     let images = format!("{GALLERY}/images");
     let instances = format!("{SET}/virtualMachines");
     for kind in [SET, &instances, "Microsoft.Compute/snapshots", GALLERY, &images, &versions] {
-        for reading in 0..4 {
-            gets_over(&format!("{{kind: stale-read, method: GET, type: {kind}, skip: {reading}}}")).await;
+        for read in 0..4 {
+            assert_completes(&format!("{{kind: stale-read, method: GET, type: {kind}, skip: {read}}}")).await;
         }
     }
 }
 
-async fn gets_over(fault: &str) {
+async fn assert_completes(fault: &str) {
     let world = instant(fault).start().await;
-    let ending = run(&world).await;
-    assert!(matches!(ending, Ending::Completed { .. }), "{fault}: {ending}");
+    let end = run(&world).await;
+    assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{fault}: {end}");
     world.state().await.assert_nothing_held();
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_that_pass_do_not_show_in_the_end() {
+async fn run_completes_despite_temporary_faults() {
     let kinds =
         ["applied-but-failed", "success-but-not-applied", "reset-after-processing", "preempted", "throttled-compute"];
     for kind in kinds {
-        for step in HIT {
+        for step in STEPS_WITH_FAULTS {
             let world = instant(&fault(kind, step, 1)).start().await;
-            let mut ending = run(&world).await;
-            // A creation is believed when Azure says that it is done. Where that is not so the next step fails, and the next run mends it.
-            let believed = matches!(step, Step::Gallery | Step::Line) && kind == "success-but-not-applied";
-            if believed && matches!(ending, Ending::Failed { .. }) {
+            let mut end = run(&world).await;
+            // A creation counts as done when Azure reports success. If it had no effect, the next step fails and the next run succeeds.
+            let trusted = matches!(step, Step::Gallery | Step::Definition) && kind == "success-but-not-applied";
+            if trusted && matches!(end, RunEnd::Closed(Outcome::Failed { .. })) {
                 world.state().await.assert_donor_is_back();
-                ending = run(&world).await;
+                end = run(&world).await;
             }
-            assert!(matches!(ending, Ending::Completed { .. }), "{kind} at {step}: {ending}");
+            assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{kind} at {step}: {end}");
             world.state().await.assert_nothing_held();
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_without_zones_gets_local_copies() {
+async fn region_without_zones_gets_local_storage() {
     let world = instant(&fault("zrs-not-supported", Step::Publish, 1)).start().await;
-    let ending = run(&world).await;
-    assert!(matches!(ending, Ending::Completed { .. }), "{ending}");
+    let end = run(&world).await;
+    assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{end}");
     world.state().await.assert_nothing_held();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_canary_that_never_becomes_ready_condemns_the_version_and_nobody_gets_it() {
-    let made = Made { speed: Speed::Instant, ..Made::new() };
-    let made = made.pool(|pool| {
+async fn version_whose_canary_does_not_become_ready_is_rejected() {
+    let builder = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() };
+    let builder = builder.pool(|pool| {
         let defects = Some([kiln_sim_azure::Defect::CloneNeverReady].into());
         pool.instances.insert(1, kiln_sim_azure::ContentsSpec { defects, ..Default::default() });
     });
-    let world = made.start().await;
+    let world = builder.start().await;
     let before = world.state().await;
-    let ending = run(&world).await;
-    let Ending::Condemned { version, reason } = &ending else { panic!("{ending}") };
+    let end = run(&world).await;
+    let RunEnd::Closed(Outcome::Rejected { version, reason }) = &end else { panic!("{end}") };
     assert_eq!(version.as_str(), "2026.11.15");
     assert!(reason.contains("canary"), "{reason}");
     let after = world.state().await;
@@ -195,21 +196,21 @@ async fn a_canary_that_never_becomes_ready_condemns_the_version_and_nobody_gets_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_donor_that_is_deleted_under_the_run_ends_it_with_nothing_held() {
-    let world = Made::quick().start().await;
-    let hold = HoldAt::at(|step| step == Step::PowerOff);
-    let context = world.process(hold.clone());
-    let asked = request(1);
-    let running = Box::pin(update(&context, &asked));
+async fn deleted_donor_ends_the_run_with_all_holds_released() {
+    let world = WorldBuilder::quick().start().await;
+    let breakpoint = Breakpoint::before(|step| step == Step::PowerOff);
+    let context = world.process(breakpoint.clone());
+    let request = request(1);
+    let running = Box::pin(update(&context, &request));
     let deleting = async {
-        hold.reached().await;
+        breakpoint.reached().await;
         world.sim.delete_machine(node(1).as_str()).unwrap();
-        hold.let_go();
+        breakpoint.pass();
     };
     let (report, ()) = tokio::join!(running, deleting);
-    let ending = report.unwrap().ending;
-    let Ending::Failed { failure, .. } = &ending else { panic!("{ending}") };
-    assert!(failure.message.contains("gone") || failure.message.contains("not be found"), "{failure}");
+    let end = report.unwrap().end;
+    let RunEnd::Closed(Outcome::Failed { failure, .. }) = &end else { panic!("{end}") };
+    assert!(failure.message.contains("no longer exists") || failure.message.contains("not be found"), "{failure}");
     world.until_ready().await;
     let after = world.state().await;
     after.assert_nothing_held();
@@ -217,37 +218,40 @@ async fn a_donor_that_is_deleted_under_the_run_ends_it_with_nothing_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_set_that_somebody_changes_between_reading_and_writing_keeps_their_change() {
-    for step in [Step::Claim, Step::Model, Step::Disclaim] {
-        let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
-        let hold = HoldAt::at(move |at| at == step);
-        let context = world.process(hold.clone());
-        let asked = request(1);
-        let running = Box::pin(update(&context, &asked));
+async fn external_changes_of_the_scale_set_are_kept() {
+    for step in [Step::Claim, Step::Model, Step::ReleaseClaim] {
+        let world = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.start().await;
+        let breakpoint = Breakpoint::before(move |at| at == step);
+        let context = world.process(breakpoint.clone());
+        let request = request(1);
+        let running = Box::pin(update(&context, &request));
         let changing = async {
-            hold.reached().await;
-            world.sim.change_scale_set(pool_name().as_str(), &serde_json::json!({"tags": {"theirs": "kept"}})).unwrap();
-            hold.let_go();
+            breakpoint.reached().await;
+            world
+                .sim
+                .change_scale_set(pool_name().as_str(), &serde_json::json!({"tags": {"external": "kept"}}))
+                .unwrap();
+            breakpoint.pass();
         };
         let (report, ()) = tokio::join!(running, changing);
-        let ending = report.unwrap().ending;
-        assert!(matches!(ending, Ending::Completed { .. }), "{step}: {ending}");
+        let end = report.unwrap().end;
+        assert!(matches!(end, RunEnd::Closed(Outcome::Completed { .. })), "{step}: {end}");
         let state = world.state().await;
         state.assert_nothing_held();
-        assert!(state.tags.contains(&("theirs".to_owned(), "kept".to_owned())), "{step}: {:?}", state.tags);
+        assert!(state.tags.contains(&("external".to_owned(), "kept".to_owned())), "{step}: {:?}", state.tags);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_runners_one_wins_and_the_other_says_who_works() {
-    let world = Made::quick().start().await;
+async fn second_process_on_a_pool_fails_with_the_name_of_the_first() {
+    let world = WorldBuilder::quick().start().await;
     let (one, two) = (world.quiet(), world.quiet());
-    let asked = request(1);
-    let (first, second) = tokio::join!(Box::pin(update(&one, &asked)), Box::pin(update(&two, &asked)));
-    let (won, lost) = if first.is_ok() { (first, second) } else { (second, first) };
-    let report = won.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
-    let error = lost.unwrap_err();
+    let request = request(1);
+    let (first, second) = tokio::join!(Box::pin(update(&one, &request)), Box::pin(update(&two, &request)));
+    let (winner, loser) = if first.is_ok() { (first, second) } else { (second, first) };
+    let report = winner.unwrap();
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
+    let error = loser.unwrap_err();
     assert!(error.is_busy() && error.to_string().contains("alice-test"), "{error}");
     let state = world.state().await;
     state.assert_nothing_held();
@@ -255,29 +259,29 @@ async fn of_two_runners_one_wins_and_the_other_says_who_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_told_to_stop_gives_back_before_the_copy_and_stays_open_after_it() {
+async fn stop_releases_all_holds_before_the_snapshot_and_leaves_the_run_open_after_it() {
     for (step, open) in [(Step::Drain, false), (Step::Start, true)] {
-        let world = Made::quick().start().await;
-        let hold = HoldAt::at(move |at| at == step);
+        let world = WorldBuilder::quick().start().await;
+        let breakpoint = Breakpoint::before(move |at| at == step);
         let (stopper, stop) = Stop::pair();
-        let context = kiln_engine::Context { stop, ..world.process(hold.clone()) };
-        let asked = request(1);
-        let running = Box::pin(update(&context, &asked));
+        let context = Context { stop, ..world.process(breakpoint.clone()) };
+        let request = request(1);
+        let running = Box::pin(update(&context, &request));
         let stopping = async {
-            hold.reached().await;
+            breakpoint.reached().await;
             stopper.stop();
-            hold.let_go();
+            breakpoint.pass();
         };
         let (report, ()) = tokio::join!(running, stopping);
-        let ending = report.unwrap().ending;
+        let end = report.unwrap().end;
         let state = world.state().await;
-        assert_eq!(matches!(ending, Ending::Stopped { .. }), open, "{ending}");
+        assert_eq!(matches!(end, RunEnd::Stopped { .. }), open, "{end}");
         if open {
             let report = Box::pin(resume(&world.quiet(), &pool_name())).await.unwrap();
-            assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+            assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
             world.state().await.assert_nothing_held();
         } else {
-            assert!(ending.to_string().contains("cancel") || ending.to_string().contains("called off"), "{ending}");
+            assert!(end.to_string().contains("cancelled"), "{end}");
             state.assert_nothing_held();
         }
     }

@@ -1,71 +1,69 @@
-//! Whole runs.
+//! Complete runs.
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use kiln_engine::{Ending, Happening, News, Watcher, update};
-use kiln_prototype::journal::{Event, Outcome};
+use kiln_engine::{EventSink, RunEnd, RunEvent, RunEventKind, update};
+use kiln_kubernetes::JournalStore;
+use kiln_prototype::journal::{Entry, Event, Outcome};
 use kiln_prototype::names;
 use kiln_prototype::step::Step;
 use kiln_sim_azure::Speed;
 use kiln_types::{ImageSource, VersionState};
 use std::sync::Mutex;
 
-use crate::world::{Made, World, node, pool_name, request, version_of};
+use crate::world::{World, WorldBuilder, node, pool_name, request, version_of};
 
-/// When each step was begun and recorded as done.
+/// Collects the events of a run.
 #[derive(Default)]
-struct Times {
-    clock: Mutex<Option<kiln_engine::Clock>>,
-    seen: Mutex<Vec<(Timestamp, Happening)>>,
-}
+struct Events(Mutex<Vec<RunEvent>>);
 
-impl Times {
-    fn of(world: &World) -> Arc<Self> {
-        Arc::new(Self { clock: Mutex::new(Some(world.clock.clone())), seen: Mutex::default() })
-    }
-
-    fn at(&self, wanted: impl Fn(&Happening) -> bool) -> Timestamp {
-        self.seen.lock().unwrap().iter().find(|(_, what)| wanted(what)).unwrap().0
+impl Events {
+    fn at(&self, wanted: impl Fn(&RunEventKind) -> bool) -> Timestamp {
+        self.0.lock().unwrap().iter().find(|event| wanted(&event.kind)).unwrap().at
     }
 
     fn begun(&self, step: Step) -> Timestamp {
-        self.at(|what| matches!(what, Happening::Starting { step: begun, .. } if *begun == step))
+        self.at(|kind| matches!(kind, RunEventKind::Starting { step: started, .. } if *started == step))
     }
 
     fn done(&self, step: Step) -> Timestamp {
-        self.at(|what| matches!(what, Happening::Recorded(Event::Succeeded { step: done, .. }) if *done == step))
+        self.at(|kind| matches!(kind, RunEventKind::Recorded(Event::Succeeded { step: done, .. }) if *done == step))
     }
 }
 
-impl Watcher for Times {
-    fn told(&self, news: News) -> BoxFuture<'_, ()> {
-        let now = self.clock.lock().unwrap().as_ref().unwrap()();
-        self.seen.lock().unwrap().push((now, news.what));
+impl EventSink for Events {
+    fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
+        self.0.lock().unwrap().push(event);
         Box::pin(std::future::ready(()))
     }
 }
 
-fn line_of(world: &World) -> kiln_types::DefinitionName {
-    names::line(&world.sim.spec().resource_group, &pool_name()).unwrap()
+fn definition_of(world: &World) -> kiln_types::DefinitionName {
+    names::definition(&world.sim.spec().resource_group, &pool_name()).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
-    let world = Made::quick().start().await;
+async fn new_nodes_are_clones_of_the_donor_after_a_first_and_a_second_run() {
+    let world = WorldBuilder::quick().start().await;
     let before = world.state().await;
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
-    assert_eq!(report.ending, Ending::Completed { version: "2026.11.15".parse().unwrap() });
+    assert_eq!(report.end, RunEnd::Closed(Outcome::Completed { version: "2026.11.15".parse().unwrap() }));
     let first = world.state().await;
     first.assert_nothing_held();
-    assert_eq!(first.image, ImageSource::Definition(line_of(&world)));
+    assert_eq!(first.image, ImageSource::Definition(definition_of(&world)));
     assert_eq!(first.versions, [("2026.11.15".to_owned(), VersionState::Succeeded, false)]);
-    assert_eq!(before.extensions.len() - first.extensions.len(), 1, "only the script goes: {:?}", first.extensions);
+    assert_eq!(
+        before.extensions.len() - first.extensions.len(),
+        1,
+        "only the script is removed: {:?}",
+        first.extensions
+    );
     assert!(!first.extensions.contains(&"vmssCSE".to_owned()));
-    assert!(first.original, "the recipe before the first run is kept");
+    assert!(first.original, "the original recipe is saved");
 
-    // Whoever scales out gets a clone that joins by itself.
+    // A new node is a clone, and joins.
     world.sim.scale(&pool_name().to_string(), 4).unwrap();
     world.until_ready().await;
     let clone = world.machines().into_iter().find(|machine| machine.computer_name == node(3).to_string()).unwrap();
@@ -73,9 +71,14 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 
     world.days_later(1).await;
     let mut second = request(3);
-    second.wish.policy.new_nodes = 2;
+    second.options.new_nodes = 2;
     let report = Box::pin(update(&world.quiet(), &second)).await.unwrap();
-    assert_eq!(report.ending, Ending::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
+    assert_eq!(
+        report.end,
+        RunEnd::Closed(Outcome::Completed { version: "2026.11.16".parse().unwrap() }),
+        "{:?}",
+        report.notes
+    );
     world.until_ready().await;
     let state = world.state().await;
     state.assert_nothing_held();
@@ -93,15 +96,15 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_donor_is_away_for_what_azure_takes_and_hardly_longer() {
-    let world = Made::new().pool(|pool| pool.capacity = 2).start().await;
-    let times = Times::of(&world);
+async fn donor_is_away_at_most_5_percent_longer_than_azure_needs() {
+    let world = WorldBuilder::new().pool(|pool| pool.capacity = 2).start().await;
+    let times = Arc::new(Events::default());
     let report = Box::pin(update(&world.process(times.clone()), &request(1))).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     let away = times.done(Step::AwaitReady).duration_since(times.begun(Step::PowerOff)).as_secs_f64();
     let profile = &world.sim.spec().profile;
-    let boots = world.machines().into_iter().find(|machine| machine.computer_name == node(1).to_string()).unwrap();
-    let boot = boots.boot.unwrap();
+    let donor = world.machines().into_iter().find(|machine| machine.computer_name == node(1).to_string()).unwrap();
+    let boot = donor.boot.unwrap();
     let boot = boot.stages.last().unwrap().1.duration_since(boot.started).as_secs_f64();
     let parts = profile.power_off + profile.snapshot + profile.start + boot;
     assert!(away < parts * 1.05, "away for {away} s; its parts are {parts} s");
@@ -109,13 +112,28 @@ async fn the_donor_is_away_for_what_azure_takes_and_hardly_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_asks_an_instant_azure_no_more_often_than_it_did() {
-    let world = Made { speed: Speed::Instant, ..Made::new() }.start().await;
-    let before = world.wire.seen().len();
+async fn run_against_an_instant_azure_needs_at_most_69_requests() {
+    let world = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.start().await;
+    let before = world.wire.requests().len();
     let report = Box::pin(update(&world.quiet(), &request(1))).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
-    let asked = world.wire.seen().split_off(before);
-    let list: Vec<String> = asked.iter().map(|(method, path, status)| format!("{method} {path} {status}")).collect();
-    // The budget of the design is 45; a third of these look after operations, ten are the two writes of the donor's protection.
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
+    let sent = world.wire.requests().split_off(before);
+    let list: Vec<String> = sent.iter().map(|(method, path, status)| format!("{method} {path} {status}")).collect();
+    // The design has a budget of 60. A third of these are polls, and ten are the two writes of the donor's protection.
     assert!(list.len() <= 69, "{} requests:\n{}", list.len(), list.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_have_the_timestamps_of_their_journal_entries() {
+    let world = WorldBuilder::quick().start().await;
+    let events = Arc::new(Events::default());
+    let context = world.process(events.clone());
+    Box::pin(update(&context, &request(1))).await.unwrap();
+    let owner = "reader".parse().unwrap();
+    let store = JournalStore::<Entry>::new(&context.cluster, &context.namespace, &pool_name(), owner);
+    let sent: Vec<Entry> = events.0.lock().unwrap().iter().filter_map(RunEvent::journal_entry).collect();
+    assert_eq!(sent, store.load().await.unwrap().entries());
+    assert!(sent.len() > 40, "{sent:?}");
+    let all = events.0.lock().unwrap();
+    assert!(all.iter().map(|event| event.at).is_sorted(), "{all:?}");
 }

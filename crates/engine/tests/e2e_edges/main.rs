@@ -1,9 +1,9 @@
-//! The operation on the real edges, against an Azure and an API server in the same process, in virtual time.
+//! The engine with the real edges, against the embedded Azure and Kubernetes, in virtual time.
 
+mod breakpoint;
 mod clones;
 mod crash;
 mod failing;
-mod hold;
 mod life;
 mod refusing;
 mod state;

@@ -1,17 +1,18 @@
-//! Everything that a run may leave behind, to be compared.
+//! Everything that a run may leave behind, for comparisons.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kiln_kubernetes::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, Readiness};
+use kiln_kubernetes::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION};
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::names;
+use kiln_types::tags::CLAIM_TAG;
 use kiln_types::{CANARY_TAG, Factory, ImageSource, PowerState, Protection, Provisioning, VersionState};
 use kube::api::ListParams;
 use kube::{Api, Client};
 
 use crate::world::{World, pool_name};
 
-/// What is there.
+/// The state of the pool, its image and the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct State {
     pub(crate) image: ImageSource,
@@ -21,29 +22,28 @@ pub(crate) struct State {
     pub(crate) versions: Vec<(String, VersionState, bool)>,
     pub(crate) snapshots: usize,
     pub(crate) canaries: usize,
-    /// Each instance of the pool: name, power, whether it is settled, protection.
+    /// Name, power, whether provisioning succeeded, and protection.
     pub(crate) instances: Vec<(String, PowerState, bool, Protection)>,
-    /// Each node: name, Ready, cordoned, annotations that a run writes.
+    /// Name, Ready, cordoned, and annotations that a run writes.
     pub(crate) nodes: Vec<(String, bool, bool, Vec<String>)>,
-    /// Who holds the lease.
+    /// The holder of the lease.
     pub(crate) holder: String,
-    /// How each run of the journal ended.
     pub(crate) outcomes: Vec<Option<Outcome>>,
     pub(crate) original: bool,
-    /// Pods of our own that are left, and what they wrote.
-    pub(crate) litter: Vec<String>,
+    /// Remaining pods of kiln, and objects that they wrote.
+    pub(crate) leftovers: Vec<String>,
 }
 
 impl State {
-    /// Whether a run holds nothing of anybody's.
+    /// Asserts that a completed run released all holds.
     pub(crate) fn assert_nothing_held(&self) {
-        assert_eq!(self.snapshots, 0, "the copy is gone");
+        assert_eq!(self.snapshots, 0, "the snapshot is deleted");
         self.assert_donor_is_back();
     }
 
-    /// Whether everything that a failed run held is given back. The copy of the disk may stay: the next run of the day begins with it.
+    /// Asserts that a failed run released all holds. Its snapshot may stay, because the next run of the day uses it.
     pub(crate) fn assert_donor_is_back(&self) {
-        assert_eq!(self.canaries, 0, "the canary is gone");
+        assert_eq!(self.canaries, 0, "the canary is deleted");
         assert_eq!(self.holder, "", "the lease is free");
         for (name, power, settled, protection) in &self.instances {
             assert_eq!((power, *settled), (&PowerState::Running, true), "{name}");
@@ -52,20 +52,20 @@ impl State {
         for (name, ready, cordoned, marks) in &self.nodes {
             assert!(*ready && !*cordoned && marks.is_empty(), "{name} {ready} {cordoned} {marks:?}");
         }
-        assert!(!self.tags.iter().any(|(key, value)| key == names::RUN_TAG && !value.is_empty()), "{:?}", self.tags);
-        assert!(self.litter.is_empty(), "{:?}", self.litter);
+        assert!(!self.tags.iter().any(|(key, value)| key == CLAIM_TAG && !value.is_empty()), "{:?}", self.tags);
+        assert!(self.leftovers.is_empty(), "{:?}", self.leftovers);
     }
 }
 
 impl World {
-    /// Everything that a run may have left behind.
+    /// Reads the state.
     pub(crate) async fn state(&self) -> State {
-        // The cloud's controller takes the nodes of machines that are gone.
+        // The cloud controller removes the nodes of deleted instances.
         tokio::time::sleep(std::time::Duration::from_secs(3)).await;
         let azure = self.azure();
         let pool = self.pool().await;
-        let line = names::line(&self.sim.spec().resource_group, &pool.name).unwrap();
-        let versions = azure.versions(&line).await.unwrap();
+        let definition = names::definition(&self.sim.spec().resource_group, &pool.name).unwrap();
+        let versions = azure.versions(&definition).await.unwrap();
         let snapshot = azure.find_snapshot(&names::snapshot(&pool.name).unwrap()).await.unwrap();
         let canaries = azure.pools().await.unwrap().iter().filter(|pool| pool.tags.contains_key(CANARY_TAG)).count();
         let instances = azure.instances(&pool.name).await.unwrap();
@@ -77,12 +77,12 @@ impl World {
         let pods: Api<Pod> = Api::default_namespaced(client.clone());
         let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
         let secrets: Api<Secret> = Api::default_namespaced(client);
-        let mut litter: Vec<String> = Vec::new();
-        litter
+        let mut leftovers: Vec<String> = Vec::new();
+        leftovers
             .extend(pods.list(&ListParams::default()).await.unwrap().items.into_iter().filter_map(|p| p.metadata.name));
         let inspections = |name: &String| name.starts_with("kiln-inspect");
         let maps = maps.list(&ListParams::default()).await.unwrap().items.into_iter().filter_map(|m| m.metadata.name);
-        litter.extend(maps.filter(inspections));
+        leftovers.extend(maps.filter(inspections));
         let secrets: Vec<String> = secrets
             .list(&ListParams::default())
             .await
@@ -91,7 +91,7 @@ impl World {
             .into_iter()
             .filter_map(|s| s.metadata.name)
             .collect();
-        litter.extend(secrets.iter().filter(|name| inspections(name)).cloned());
+        leftovers.extend(secrets.iter().filter(|name| inspections(name)).cloned());
         State {
             image: pool.recipe.image,
             extensions: pool.recipe.extensions.into_iter().map(|extension| extension.name).collect(),
@@ -109,17 +109,17 @@ impl World {
                 .map(|node| {
                     let marks = marks.iter().filter(|mark| node.annotations.contains_key(**mark));
                     let marks = marks.map(ToString::to_string).collect();
-                    (node.name.to_string(), node.readiness == Readiness::Ready, node.cordoned, marks)
+                    (node.name.to_string(), node.is_ready(), node.cordoned, marks)
                 })
                 .collect(),
             holder: lease.and_then(|spec| spec.holder_identity).unwrap_or_default(),
             outcomes: self.outcomes().await,
             original: secrets.iter().any(|name| name.starts_with("kiln-original")),
-            litter,
+            leftovers,
         }
     }
 
-    /// How each run of the journal ended.
+    /// The outcomes of all runs in the journal.
     pub(crate) async fn outcomes(&self) -> Vec<Option<Outcome>> {
         let runs = self.quiet().runs(&pool_name()).await.unwrap();
         runs.into_iter().map(|run| run.closed.map(|(_, outcome)| outcome)).collect()

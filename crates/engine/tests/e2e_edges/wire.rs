@@ -1,11 +1,11 @@
-//! A record of what went to the embedded Azure.
+//! A record of the requests to the embedded Azure.
 
 use std::sync::{Arc, Mutex};
 
 use azure_core::http::Url;
 use kiln_azure::wire::{Exchange, Recorder};
 
-/// What went to ARM: method, path and status.
+/// Method, path and status of each request to ARM.
 #[derive(Debug, Default)]
 pub(crate) struct Wire(Mutex<Vec<(String, String, u16)>>);
 
@@ -14,13 +14,13 @@ impl Wire {
         Arc::default()
     }
 
-    pub(crate) fn seen(&self) -> Vec<(String, String, u16)> {
+    pub(crate) fn requests(&self) -> Vec<(String, String, u16)> {
         self.0.lock().unwrap().clone()
     }
 
-    /// Everything that was not a reading.
+    /// All requests except reads.
     pub(crate) fn writes(&self) -> Vec<String> {
-        let writes = self.seen().into_iter().filter(|(method, ..)| method != "GET");
+        let writes = self.requests().into_iter().filter(|(method, ..)| method != "GET");
         writes.map(|(method, path, status)| format!("{method} {path} {status}")).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! An Azure, a cluster and the kubelets between them, on one virtual clock.
+//! The embedded Azure and Kubernetes with their kubelets, on one virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -10,12 +10,13 @@ use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::{InProcess, Recorder};
 use kiln_azure::{Azure, AzureOptions};
-use kiln_engine::{Context, Request, Silent, Stop, Watcher, Wish};
-use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, WallClock};
+use kiln_engine::{Context, DiscardEvents, EventSink, RunRequest, Stop};
+use kiln_kubernetes::{Cluster, ClusterOptions, PodInspector, Spread, WallClock};
+use kiln_prototype::run::RunOptions;
 use kiln_sim_azure::{FaultPlan, MachineView, Options, PoolSpec, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
-use kiln_sim_kubernetes::kubelet::{Kubelets, create_node_agent};
-use kiln_types::{ImageSource, Pool, PoolName, SecretText};
+use kiln_sim_kubernetes::kubelet::{Kubelets, furnish};
+use kiln_types::{ImageSource, Node, NodeName, Pool, PoolName, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::task::JoinHandle;
@@ -28,24 +29,24 @@ pub(crate) const WALL: &str = "2026-11-15T12:00:00Z";
 const NAMESPACE: &str = "kiln-system";
 pub(crate) const POOL: &str = "k8s-agentpool1-26100436-vmss";
 
-/// How a world is made.
+/// Creates a [`World`].
 #[derive(Clone)]
-pub(crate) struct Made {
+pub(crate) struct WorldBuilder {
     pub(crate) spec: WorldSpec,
     pub(crate) speed: Speed,
     pub(crate) faults: String,
     pub(crate) seed: u64,
 }
 
-impl Made {
-    /// The default world with three nodes, at Azure's own pace.
+impl WorldBuilder {
+    /// Three nodes, at Azure's own speed.
     pub(crate) fn new() -> Self {
         let mut spec = WorldSpec::default();
         spec.pools[0].capacity = 3;
         Self { spec, speed: Speed::Factor(1.0), faults: String::new(), seed: 1 }
     }
 
-    /// An hour of Azure's in a minute of everybody else's.
+    /// Three nodes, with Azure sixty times as fast.
     pub(crate) fn quick() -> Self {
         Self { speed: Speed::Factor(60.0), ..Self::new() }
     }
@@ -59,7 +60,7 @@ impl Made {
         Self { faults: format!("faults: [{rules}]"), ..self }
     }
 
-    /// The world, once all its nodes are Ready.
+    /// Starts the world and waits until all nodes are Ready.
     pub(crate) async fn start(self) -> World {
         let wall: Timestamp = WALL.parse().unwrap();
         let faults = FaultPlan::parse("faults", &self.faults).unwrap();
@@ -93,7 +94,7 @@ impl Made {
     }
 }
 
-/// An Azure, a cluster and the kubelets between them.
+/// A simulated Azure and cluster.
 pub(crate) struct World {
     pub(crate) sim: Sim,
     pub(crate) server: Server,
@@ -104,14 +105,17 @@ pub(crate) struct World {
     shift: Arc<AtomicI64>,
 }
 
+/// A planned fault that never happened means that the test shows less than it claims.
 impl Drop for World {
     fn drop(&mut self) {
         self.turns.abort();
+        let unfired = self.sim.unfired_faults();
+        assert!(unfired.is_empty() || std::thread::panicking(), "planned faults never fired: {unfired:?}");
     }
 }
 
 impl World {
-    /// So many days later, and everybody is Ready again. Nobody waits through the days: a kubelet's turn each second would.
+    /// Advances the clock by days and waits until all nodes are Ready. Sleeping would run the kubelets once for every second.
     pub(crate) async fn days_later(&self, days: i64) {
         self.shift.fetch_add(days, Ordering::Relaxed);
         self.sim.pass(SignedDuration::from_hours(24 * days)).unwrap();
@@ -119,39 +123,39 @@ impl World {
         self.until_ready().await;
     }
 
-    /// A cluster by a client of its own.
+    /// The cluster, with a new client.
     pub(crate) fn cluster(&self) -> Cluster {
         let clock = self.clock.clone();
         let options = ClusterOptions { jitter: Jitter::none(), clock: WallClock::new(move || clock()) };
         Cluster::new(Client::new(self.server.service(), "default"), options)
     }
 
-    /// Azure by a client of its own.
+    /// Azure, with a new client.
     pub(crate) fn azure(&self) -> Azure {
         let cloud = Cloud::custom("embedded", ENDPOINT, ENDPOINT, ENDPOINT).unwrap();
         let spec = self.sim.spec();
         let identity = Identity::ServicePrincipal(ServicePrincipal {
             tenant: spec.tenant_id.clone(),
             client_id: spec.clients[0].client_id.clone(),
-            secret: SecretText::new(spec.clients[0].client_secret.clone()),
+            secret: Secret::new(spec.clients[0].client_secret.clone()),
         });
         let sim = self.sim.clone();
         let http: Arc<dyn azure_core::http::HttpClient> =
-            Arc::new(InProcess::new(move |asked| sim.arm(asked).answer()));
+            Arc::new(InProcess::new(move |request| sim.arm(request).answer()));
         let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
         let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();
         let recorder: Arc<dyn Recorder> = self.wire.clone();
         Azure::new(scope, AzureOptions { cloud, credential, http, jitter: Jitter::none(), recorder: Some(recorder) })
     }
 
-    /// Another process, on another machine for all that anybody can tell.
-    pub(crate) fn process(&self, watcher: Arc<dyn Watcher>) -> Context<Azure> {
+    /// The context of another process.
+    pub(crate) fn process(&self, events: Arc<dyn EventSink>) -> Context<Azure> {
         let cluster = self.cluster();
         let namespace = NAMESPACE.parse().unwrap();
         let ids = self.ids.clone();
         Context {
             factory: Arc::new(self.azure()),
-            inside: Arc::new(PodInspector::new(&cluster, &namespace, "kiln:test")),
+            inspector: Arc::new(PodInspector::new(&cluster, &namespace, "kiln:test")),
             cluster,
             namespace,
             resource_group: self.sim.spec().resource_group.clone(),
@@ -159,25 +163,25 @@ impl World {
             ids: Arc::new(move || format!("r{}", ids.fetch_add(1, Ordering::Relaxed)).parse().unwrap()),
             own_node: None,
             who: "alice@test".to_owned(),
-            watcher,
+            events,
             stop: Stop::never(),
         }
     }
 
+    /// The context of another process that records no events.
     pub(crate) fn quiet(&self) -> Context<Azure> {
-        self.process(Arc::new(Silent))
+        self.process(Arc::new(DiscardEvents))
     }
 
     pub(crate) fn machines(&self) -> Vec<MachineView> {
         self.sim.machines()
     }
 
-    /// Waits until every machine of the pool has a Ready node.
+    /// Waits until every instance has a Ready node.
     pub(crate) async fn until_ready(&self) {
         for _ in 0..3600 {
-            let ready = |node: &NodeSeen| node.readiness == kiln_kubernetes::Readiness::Ready;
             let nodes = self.cluster().all_nodes().await.unwrap();
-            if nodes.len() == self.machines().len() && nodes.iter().all(ready) {
+            if nodes.len() == self.machines().len() && nodes.iter().all(Node::is_ready) {
                 return;
             }
             sleep(Duration::from_secs(1)).await;
@@ -199,8 +203,8 @@ pub(crate) fn node(number: u32) -> NodeName {
     format!("{POOL}{number:06}").parse().unwrap()
 }
 
-pub(crate) fn request(number: u32) -> Request {
-    Request { node: node(number), wish: Wish::default() }
+pub(crate) fn request(number: u32) -> RunRequest {
+    RunRequest { node: node(number), options: RunOptions::default() }
 }
 
 /// The version that an instance runs.

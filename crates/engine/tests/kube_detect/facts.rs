@@ -1,4 +1,4 @@
-//! What a real API server says of itself.
+//! Detection of settings from a real API server.
 
 use control_plane::{ControlPlane, Identity};
 use kiln_aks_formats::to_base64;
@@ -36,7 +36,8 @@ fn daemon_set(name: &str) -> Value {
     })
 }
 
-fn furnish(plane: &ControlPlane) {
+/// Creates the objects of an AKS cluster with Azure CNI Overlay and Cilium.
+fn create_objects(plane: &ControlPlane) {
     let dns = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "kube-dns", "namespace": "kube-system"},
         "spec": {"selector": {"k8s-app": "kube-dns"}, "ports": [{"port": 53, "protocol": "UDP"}]},
@@ -55,15 +56,15 @@ fn furnish(plane: &ControlPlane) {
 }
 
 #[tokio::test]
-async fn each_fact_is_found_by_its_call_and_loses_to_what_is_said() {
+async fn each_fact_has_its_request_and_is_overridden_by_a_setting() {
     let plane = plane();
     let (cluster, endpoint) = admin(plane).await;
 
     let bare = settings(&From { cluster: Some(&cluster), endpoint: Some(&endpoint), ..From::default() }).await;
-    assert!(miss(&bare, "dnsServiceIp").contains("services/kube-dns: there is no such service"), "{bare:?}");
-    assert!(miss(&bare, "networkPlugin").contains("daemonsets: none of its daemon sets"), "{bare:?}");
+    assert!(miss(&bare, "dnsServiceIp").contains("services/kube-dns: no such service with an address"), "{bare:?}");
+    assert!(miss(&bare, "networkPlugin").contains("daemonsets: none of the DaemonSets"), "{bare:?}");
 
-    furnish(plane);
+    create_objects(plane);
     let found = settings(&From { cluster: Some(&cluster), endpoint: Some(&endpoint), ..From::default() }).await;
     assert_eq!(found.misses, []);
     let version: Value = serde_json::from_str(&plane.run_kubectl(&["get", "--raw", "/version"]).unwrap()).unwrap();
@@ -95,14 +96,14 @@ async fn each_fact_is_found_by_its_call_and_loses_to_what_is_said() {
 }
 
 #[tokio::test]
-async fn who_may_read_little_is_told_which_call_was_refused_and_what_to_set() {
+async fn forbidden_requests_are_reported_with_the_setting_to_use() {
     let plane = plane();
-    let path = plane.kubeconfig_for(&Identity::user("nobody-special")).unwrap();
+    let path = plane.kubeconfig_for(&Identity::user("unprivileged")).unwrap();
     let read = Kubeconfig::read_from(path).unwrap();
     let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.unwrap();
     let cluster = Cluster::new(connect(config).unwrap(), options());
     let found = settings(&From { cluster: Some(&cluster), ..From::default() }).await;
-    assert!(fact(&found, "kubernetesVersion").is_some(), "anybody may ask for the version: {found:?}");
+    assert!(fact(&found, "kubernetesVersion").is_some(), "every user may read the version: {found:?}");
     let dns = miss(&found, "dnsServiceIp");
     assert!(dns.contains("services/kube-dns: 403") && dns.contains("$DNS_SERVICE_IP"), "{dns}");
     let network = miss(&found, "networkPlugin");
@@ -110,7 +111,7 @@ async fn who_may_read_little_is_told_which_call_was_refused_and_what_to_set() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_only_shown_is_trusted_by_its_pin_alone() {
+async fn presented_certificate_is_trusted_only_by_its_pin() {
     let plane = plane();
     let address = Endpoint::untrusted(plane.server());
     let ask = |pin: Option<String>| async move {
@@ -131,7 +132,8 @@ async fn a_certificate_that_is_only_shown_is_trusted_by_its_pin_alone() {
     let call = format!("TLS handshake, pin {pin}");
     assert_eq!(fact(&pinned, "caBundle"), Some((to_base64(&shown[0]).as_str(), call.as_str())));
 
-    // The authority's own certificate is not shown by this server, as by kubeadm's: it is where kubeadm puts it for all to read.
+    // Like kubeadm's, this server does not present the certificate of its CA. kubeadm publishes it in a ConfigMap that anonymous
+    // users may read.
     let kubeconfig = json!({
         "apiVersion": "v1", "kind": "Config",
         "clusters": [{"name": "", "cluster": {"server": plane.server(), "certificate-authority-data": to_base64(plane.authority())}}],

@@ -1,4 +1,4 @@
-//! Karpenter's objects with the definitions that Karpenter ships, as the server completes them.
+//! Karpenter's objects, with the defaults that the API server adds according to Karpenter's CRDs.
 
 use kiln_aks_formats::karpenter::{AksNodeClass, node_class_hash};
 use kiln_bootstrap::sources::{node_claim, node_class, node_pool};
@@ -53,9 +53,9 @@ fn claim() -> Value {
     })
 }
 
-/// What no object says.
-fn rest() -> Source {
-    let mut layer = Source::new(SourceKind::Settings);
+/// The settings that no object contains.
+fn rest() -> Layer {
+    let mut layer = Layer::new(Kind::Settings);
     for (field, value) in [
         ("tenantId", "t"),
         ("subscriptionId", "22222222-2222-2222-2222-222222222222"),
@@ -82,51 +82,52 @@ fn file(name: &str, value: &Value) -> Document {
 }
 
 #[tokio::test]
-async fn what_the_server_has_makes_the_node_that_the_files_make() {
+async fn objects_from_the_server_and_from_files_configure_the_same_node() {
     let plane = plane();
     plane.apply_karpenter_crds().unwrap_or_else(|error| panic!("{error}"));
     for object in [class(), pool(), claim()] {
         plane.apply(&object).unwrap_or_else(|error| panic!("{error}"));
     }
     let (cluster, _) = admin(plane).await;
-    // The claim alone is named: it knows the others.
+    // Only the NodeClaim is named; it refers to the others.
     let names = KarpenterNames { node_claim: Some("general-x7k2p".to_owned()), ..KarpenterNames::default() };
     let objects = karpenter(&cluster, &names).await.unwrap();
     let (server_class, server_pool) = (objects.node_class.unwrap(), objects.node_pool.unwrap());
     assert_eq!(
         server_class.value()["spec"]["osDiskSizeGB"],
         128,
-        "the server completes it: {:?}",
+        "the server adds the default: {:?}",
         server_class.value()
     );
 
-    let of_server = resolved(&server_class, &server_pool, &objects.node_claim.unwrap());
-    let of_files = resolved(&file("class", &class()), &file("pool", &pool()), &file("claim", &claim()));
-    assert_eq!(of_server.text("zone"), "westus2-2");
-    let (server, files) = (of_server.variables().unwrap().environment(), of_files.variables().unwrap().environment());
+    let from_server = resolved(&server_class, &server_pool, &objects.node_claim.unwrap());
+    let from_files = resolved(&file("class", &class()), &file("pool", &pool()), &file("claim", &claim()));
+    assert_eq!(from_server.text("zone"), "westus2-2");
+    let (server, files) =
+        (from_server.variables().unwrap().environment(), from_files.variables().unwrap().environment());
     for (name, value) in &files {
         assert_eq!(server.get(name), Some(value), "{name}");
     }
-    let explained = of_server.explain();
-    let stands = |field: &str| explained.iter().find(|line| line.field == field).unwrap().position.clone();
+    let explained = from_server.explain();
+    let stands = |field: &str| explained.iter().find(|line| line.field == field).unwrap().place.clone();
     assert_eq!(stands("maxPods"), "AKSNodeClass/default spec.maxPods");
     assert_eq!(stands("DisableSSH"), "AKSNodeClass/default metadata.annotations.bootstrap.kiln.dev/DisableSSH");
 
     let server: AksNodeClass = server_class.parse().unwrap();
     let written: AksNodeClass = file("class", &class()).parse().unwrap();
     assert_eq!(node_class_hash(&server.spec), node_class_hash(&written.spec.clone().with_defaults()));
-    assert_eq!(server.spec, written.spec.with_defaults(), "our defaults are the definition's");
+    assert_eq!(server.spec, written.spec.with_defaults(), "kiln's defaults are those of the CRD");
 }
 
 #[tokio::test]
-async fn an_object_that_is_not_there_is_named_with_its_call() {
+async fn missing_object_is_reported_with_its_request() {
     let plane = plane();
     plane.apply_karpenter_crds().unwrap_or_else(|error| panic!("{error}"));
     let (cluster, _) = admin(plane).await;
-    let names = KarpenterNames { node_class: Some("nobody".to_owned()), ..KarpenterNames::default() };
+    let names = KarpenterNames { node_class: Some("missing".to_owned()), ..KarpenterNames::default() };
     let error = karpenter(&cluster, &names).await.unwrap_err().to_string();
     assert_eq!(
         error,
-        "AKSNodeClass `nobody` is not in the cluster (GET /apis/karpenter.azure.com/v1beta1/aksnodeclasses/nobody)"
+        "AKSNodeClass `missing` does not exist (GET /apis/karpenter.azure.com/v1beta1/aksnodeclasses/missing)"
     );
 }

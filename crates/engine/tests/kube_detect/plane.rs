@@ -1,4 +1,4 @@
-//! A real API server of our own: what it runs is all that there is.
+//! A real API server that the tests of this binary share.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use kiln_kubernetes::{Cluster, ClusterOptions, Endpoint, Jitter, WallClock, conn
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-/// Without controllers: nothing but our objects changes. It ends with this process.
+/// A control plane without controllers, so that only the tests change objects. It ends with this process.
 pub(crate) fn plane() -> &'static ControlPlane {
     static PLANE: OnceLock<ControlPlane> = OnceLock::new();
     PLANE.get_or_init(|| ControlPlane::start(&Options::bare()).unwrap_or_else(|error| panic!("{error}")))
@@ -23,7 +23,7 @@ pub(crate) async fn config(plane: &ControlPlane) -> Config {
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
 }
 
-/// The cluster as its admin sees it.
+/// The cluster with administrator credentials.
 pub(crate) async fn admin(plane: &ControlPlane) -> (Cluster, Endpoint) {
     let config = config(plane).await;
     let endpoint = Endpoint::from_config(&config);

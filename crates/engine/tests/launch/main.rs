@@ -1,4 +1,4 @@
-//! Launches in an embedded Azure, without processes: which requests they cost, and what becomes of faults.
+//! Launches in an embedded Azure: the number of requests, and the handling of faults.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
 use kiln_bootstrap::images::Cache;
-use kiln_bootstrap::{AksVariables, Resolved, Source, SourceKind, SourcePosition, resolve};
-use kiln_engine::launch::{Fate, Unobserved, choose, collect, create, delete, list, template};
+use kiln_bootstrap::{AksVariables, Kind, Layer, Place, Resolved, resolve};
+use kiln_engine::launch::{LaunchState, Unobserved, choose, collect, create, delete, list, template};
 use kiln_sim_azure::{FaultPlan, Options, Sim, WorldSpec};
-use kiln_types::{MachineName, SecretText};
+use kiln_types::{MachineName, Secret};
 
 const ENDPOINT: &str = "https://sim.localhost:8443";
 const WALL: &str = "2026-11-15T12:00:00Z";
@@ -39,16 +39,16 @@ impl World {
         let faults = FaultPlan::parse("faults", faults).unwrap();
         let sim = Sim::new(spec.clone(), Options { faults, ..Options::instant(WALL.parse().unwrap()) }).unwrap();
         let requests: Arc<AtomicUsize> = Arc::default();
-        let (counted, asked) = (requests.clone(), sim.clone());
+        let (counter, azure) = (requests.clone(), sim.clone());
         let http: Arc<dyn azure_core::http::HttpClient> = Arc::new(InProcess::new(move |request| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            asked.arm(request).answer()
+            counter.fetch_add(1, Ordering::Relaxed);
+            azure.arm(request).answer()
         }));
         let cloud = Cloud::custom("embedded", ENDPOINT, ENDPOINT, ENDPOINT).unwrap();
         let identity = Identity::ServicePrincipal(ServicePrincipal {
             tenant: spec.tenant_id.clone(),
             client_id: spec.clients[0].client_id.clone(),
-            secret: SecretText::new(spec.clients[0].client_secret.clone()),
+            secret: Secret::new(spec.clients[0].client_secret.clone()),
         });
         let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
         let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();
@@ -56,11 +56,12 @@ impl World {
         Self { azure: Azure::new(scope, options), requests, sim }
     }
 
-    fn count(&self) -> usize {
+    /// Returns the number of requests since the last call.
+    fn take_request_count(&self) -> usize {
         self.requests.swap(0, Ordering::Relaxed)
     }
 
-    fn there(&self) -> usize {
+    fn resource_count(&self) -> usize {
         self.sim.stored().len()
     }
 }
@@ -93,51 +94,51 @@ fn name() -> MachineName {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_of_images_is_asked_for_once_and_a_machine_costs_few_requests() {
+async fn image_list_is_cached_and_a_machine_needs_few_requests() {
     let world = World::new("");
     let (inputs, mut cache) = (inputs(), Cache::default());
     let image = choose(&world.azure, &inputs, &mut cache, 0).await.unwrap();
-    // The first definition of the family has no version here; the second has.
+    // The first definition of the family has no version here; the second one has.
     assert!(image.id.ends_with("/images/2204containerd/versions/1.0.0"), "{image:?}");
     assert!(image.by.ends_with("/images/2204containerd/versions"), "{image:?}");
-    world.count();
+    world.take_request_count();
     let again = choose(&world.azure, &inputs, &mut cache, 60).await.unwrap();
-    assert_eq!((again.id == image.id, world.count()), (true, 0));
+    assert_eq!((again.id == image.id, world.take_request_count()), (true, 0));
 
     let made = template(&inputs, &AksVariables, &image.id).unwrap();
-    let before = world.there();
+    let before = world.resource_count();
     create(&world.azure, &inputs, &made, name(), WALL.parse().unwrap(), &Unobserved).await.unwrap();
-    assert!(world.count() <= 20, "looks, two writes and their watching, a mark, a look");
+    assert!(world.take_request_count() <= 20, "reads, two writes with their polls, one tag, one read");
     assert_eq!(list(&world.azure, "my-cluster").await.unwrap().len(), 1);
     assert!(delete(&world.azure, "my-cluster", &name()).await.unwrap());
-    assert_eq!(world.there(), before);
+    assert_eq!(world.resource_count(), before);
     assert!(!delete(&world.azure, "my-cluster", &name()).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_azure_cannot_make_is_collected_with_its_interface() {
+async fn machine_that_azure_cannot_create_is_collected_with_its_interface() {
     for kind in ["allocation-failed", "quota-exceeded"] {
         let world = World::new(&format!(
             "faults: [{{kind: {kind}, method: PUT, type: Microsoft.Compute/virtualMachines, times: 99}}]"
         ));
-        let (inputs, before) = (inputs(), world.there());
+        let (inputs, before) = (inputs(), world.resource_count());
         let image = choose(&world.azure, &inputs, &mut Cache::default(), 0).await.unwrap();
         let made = template(&inputs, &AksVariables, &image.id).unwrap();
         let error = create(&world.azure, &inputs, &made, name(), WALL.parse().unwrap(), &Unobserved).await.unwrap_err();
         assert!(!error.to_string().contains("abcdef"), "{error}");
-        assert!(world.there() > before, "{kind}: something is left");
+        assert!(world.resource_count() > before, "{kind}: nothing is left to collect");
         let patience = Duration::from_mins(30);
         let soon = collect(&world.azure, "my-cluster", "2026-11-15T12:29:59Z".parse().unwrap(), patience, false).await;
-        assert!(soon.unwrap().kept.iter().all(|kept| kept.fate == Fate::Young));
-        assert!(world.there() > before);
+        assert!(soon.unwrap().kept.iter().all(|kept| kept.launch == LaunchState::Recent));
+        assert!(world.resource_count() > before);
         let later = collect(&world.azure, "my-cluster", "2026-11-15T12:30:00Z".parse().unwrap(), patience, false).await;
         assert_eq!(later.unwrap().removed.len(), 1, "{kind}");
-        assert_eq!(world.there(), before, "{kind}");
+        assert_eq!(world.resource_count(), before, "{kind}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_lost_do_not_make_a_second_machine() {
+async fn lost_responses_do_not_create_a_second_machine() {
     for target in ["Microsoft.Network/networkInterfaces", "Microsoft.Compute/virtualMachines"] {
         for method in ["PUT", "PATCH"] {
             let world =

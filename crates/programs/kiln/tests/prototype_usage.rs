@@ -1,4 +1,4 @@
-//! Invalid options of `kiln prototype` end with exit code 2 and a message.
+//! Invalid arguments of `kiln prototype`: exit code 2 and an error.
 
 use testkit::Kiln;
 
@@ -11,23 +11,23 @@ const AUTO: [&str; 5] =
 
 #[test]
 fn invalid_options_are_rejected_with_the_expected_form() {
-    for (arguments, expected) in [
+    for (arguments, message) in [
         (&["update"][..], "--target-node"),
         (&["update", "--target-node", "Node_1"], "node name"),
         (&["update", "--target-node", "n", "--max-history", "1"], "at least 2"),
         (&["update", "--target-node", "n", "--tags", "a"], "name=value"),
-        (&["update", "--target-node", "n", "--tags", "azure-x=1"], "begins with `azure`"),
+        (&["update", "--target-node", "n", "--tags", "azure-x=1"], "reserves the prefix `azure`"),
         (&["update", "--target-node", "n", "--replicas", "101"], "1..=100"),
         (&["status", "--subscription", "my subscription"], "a GUID"),
-        (&["status", "--log-prefix", "a b"], "neither spaces nor colons"),
-        (&["status", "--log-prefix", "a:b"], "neither spaces nor colons"),
+        (&["status", "--log-prefix", "a b"], "without spaces and colons"),
+        (&["status", "--log-prefix", "a:b"], "without spaces and colons"),
         (&["status", "--log-level", "VERBOSE"], "CRITICAL"),
-        (&["status", "--max-age", "5w"], "no unit of time"),
+        (&["status", "--max-age", "5w"], "unknown unit `w`"),
         (&["auto-update"], "--pending-reboot-annotation"),
-        (&[&AUTO[..], &["--minimum-ready-time", "soon"]].concat(), "span of time"),
+        (&[&AUTO[..], &["--minimum-ready-time", "soon"]].concat(), "invalid time span `soon`"),
         (&[&AUTO[..], &["--minimum-candidates", "0"]].concat(), "1.."),
         (&["rollback", "--to", "yesterday"], "or `original`"),
-        (&["rollback", "--lift-hold", "--delete"], "cannot be used with"),
+        (&["rollback", "--unpause", "--delete"], "cannot be used with"),
         (&["rollback", "--after", "soon"], "2026-12-01"),
         (&["refresh", "--all-at-once", "--surge", "2"], "cannot be used with"),
         (&["diff", "2026.11.16"], "<V2>"),
@@ -35,13 +35,13 @@ fn invalid_options_are_rejected_with_the_expected_form() {
     ] {
         let finished = kiln().run(&[&["prototype"], arguments].concat());
         assert_eq!(finished.code, Some(2), "{finished}");
-        assert!(finished.stderr.contains(expected), "{expected}: {finished}");
+        assert!(finished.stderr.contains(message), "{message}: {finished}");
     }
 }
 
 #[test]
-fn options_are_accepted_in_the_form_of_kamino() {
-    // The missing subscription is reported only after all options were parsed.
+fn kaminos_options_are_accepted() {
+    // The command fails for lack of a subscription, after all options were parsed.
     for arguments in [
         &["--log-level", "CRITICAL", "--log-timestamps", "--log-prefix", "x", "status"][..],
         &["status", "--log-level", "debug"],
@@ -66,7 +66,7 @@ fn options_are_accepted_in_the_form_of_kamino() {
     ] {
         let finished = kiln().run(&[&["prototype"], arguments].concat());
         assert_eq!(finished.code, Some(2), "{finished}");
-        assert!(finished.stderr.contains("which subscription is not known"), "{finished}");
+        assert!(finished.stderr.contains("the subscription is not known"), "{finished}");
     }
 }
 
@@ -80,5 +80,5 @@ fn every_prototype_command_has_examples() {
         assert!(finished.stdout.contains("Examples:"), "{finished}");
     }
     let finished = kiln().run(&["prototype", "--help"]).success();
-    assert!(finished.stdout.contains("Exit codes: 0 done"), "{finished}");
+    assert!(finished.stdout.contains("Exit codes: 0 success"), "{finished}");
 }

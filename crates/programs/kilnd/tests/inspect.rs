@@ -3,7 +3,7 @@
 mod identity_donor;
 
 use identity_donor::{DONOR, DONOR_NAME, SECRET, TENANT, TOKEN, donor, empty, said};
-use kiln_node_plan::{FileLine, Inspection};
+use kiln_types::{FileLine, Inspection};
 use kilnd::os::Counts;
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use kiln_node_plan::{DesiredFile, FileContent, Owner, SecretBytes};
+use kiln_node_plan::{DesiredFile, FileContent, Owner};
+use kiln_types::SecretBytes;
 use kilnd::os::{Durability, Error, Generations, Root};
 use proptest::prelude::*;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kiln_node_plan::SecretBytes;
+use kiln_types::SecretBytes;
 use kilnd::sources::{self, Endpoints, Imds, Rules, Source, Wait, find, report_ready};
 use scripted_host::{Answer, Host, Virtual};
 

@@ -2,8 +2,8 @@
 
 use http::Method;
 use jiff::SignedDuration;
-use kiln_node_plan::{FirstBootUnit, TokenId};
 use kiln_sim_store::JournalError;
+use kiln_types::{FirstBootUnit, TokenId};
 use serde_json::{Value, json};
 
 use crate::arm::call::Call;

@@ -1,6 +1,6 @@
 //! The result that `kilnd inspect` would have on a simulated VM.
 
-use kiln_node_plan::{CustomData, Inspection, JoinCredential, SecretPlace};
+use kiln_types::{CustomData, Inspection, JoinCredential, SecretPlace};
 
 use crate::machines::MachineView;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use kiln_node_plan::SecretBytes;
+use kiln_types::SecretBytes;
 use serde_json::Value;
 
 use crate::world::World;

@@ -6,12 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
-use kiln_node_plan::Inspection;
 use kiln_sim_azure::{ContentsSpec, MachineView, Options, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{
     Kubelets, RESULT_ANNOTATION, RESULT_KEY, SECRET_ANNOTATION, SECRET_KEY, TASK_LABEL,
 };
+use kiln_types::Inspection;
 use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};

@@ -7,13 +7,14 @@ mod node_pool;
 mod object;
 
 pub use hash::{HASH_VERSION, in_place_update_hash, node_class_hash};
+pub use kiln_types::Taint;
 pub use node_claim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use node_class::{
     AksNodeClass, ArtifactStreaming, Gpu, Image, KubeletConfiguration, LinuxOsConfig, LocalDns, LocalDnsZone,
     NodeClassSpec, NodeClassStatus, Security, TrustedLaunch,
 };
 pub use node_pool::{NodeClaimTemplate, NodePool, NodePoolSpec, TemplateMetadata, TemplateSpec};
-pub use object::{Condition, Meta, NodeClassRef, Requirement, Taint};
+pub use object::{Condition, Meta, NodeClassRef, Requirement};
 
 /// Annotation of an `AKSNodeClass`, and of each `NodeClaim` with the hash of the class at its creation.
 pub const HASH_ANNOTATION: &str = "karpenter.azure.com/aksnodeclass-hash";

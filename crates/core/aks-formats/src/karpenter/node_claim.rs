@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::object::{Condition, Meta, NodeClassRef, Requirement, Taint};
+use super::object::{Condition, Meta, NodeClassRef, Requirement};
+use kiln_types::Taint;
 
 /// A `NodeClaim`: the request for one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

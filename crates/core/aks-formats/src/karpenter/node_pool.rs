@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::object::{Meta, NodeClassRef, Requirement, Taint};
+use super::object::{Meta, NodeClassRef, Requirement};
+use kiln_types::Taint;
 
 /// A `NodePool`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

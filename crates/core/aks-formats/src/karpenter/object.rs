@@ -1,8 +1,6 @@
 //! Types that several Karpenter objects use.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,49 +24,6 @@ pub struct Condition {
     /// `True`, `False` or `Unknown`.
     pub status: String,
     pub reason: String,
-}
-
-/// A taint; its effect is not restricted to known values when it is deserialized.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Taint {
-    pub key: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-    pub effect: String,
-}
-
-/// Formats the taint like kubelet's `--register-with-taints`: `key=value:Effect` or `key:Effect`.
-impl fmt::Display for Taint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.key)?;
-        if !self.value.is_empty() {
-            write!(f, "={}", self.value)?;
-        }
-        write!(f, ":{}", self.effect)
-    }
-}
-
-/// A text that is not a taint.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "invalid taint `{0}`; expected `key=value:Effect` or `key:Effect` with `NoSchedule`, `PreferNoSchedule` or `NoExecute`"
-)]
-pub struct BadTaint(pub String);
-
-impl FromStr for Taint {
-    type Err = BadTaint;
-
-    fn from_str(text: &str) -> Result<Self, BadTaint> {
-        let bad = || BadTaint(text.to_owned());
-        let (left, effect) = text.rsplit_once(':').ok_or_else(bad)?;
-        let (key, value) = left.split_once('=').unwrap_or((left, ""));
-        if key.is_empty() || !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-            return Err(bad());
-        }
-        Ok(Self { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
-    }
 }
 
 /// A requirement on the labels of a node.

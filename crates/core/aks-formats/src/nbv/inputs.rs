@@ -12,7 +12,7 @@ use crate::names::{BadSubnetId, SubnetId};
 use crate::{Arch, KubernetesVersion, Secret, sysctl, to_base64};
 
 /// Resolved inputs of the variables, as one flat document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inputs {
     #[serde(default)]

@@ -4,11 +4,11 @@ use kiln_node_config::spec::CredentialKind;
 use serde_json::{Value, json};
 
 use super::draft::Draft;
-use crate::custom_data::SecretBytes;
 use crate::file::DesiredFile;
 use crate::image::ExecPlugin;
 use crate::join::Credential;
 use crate::layout::{self, current};
+use kiln_types::SecretBytes;
 
 /// The token audience of AKS clusters. All of them share one.
 const AKS_AUDIENCE: &str = "6dae42f8-4368-4678-94ff-3960e28e3630";

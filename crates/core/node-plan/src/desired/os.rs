@@ -8,9 +8,9 @@ use kiln_node_config::Effect;
 use super::draft::Draft;
 use super::kubelet::ended;
 use super::{Block, Deferred};
-use crate::custom_data::sha256_hex;
 use crate::file::{AffectedUnit, DesiredFile};
 use crate::layout::{self, KUBELET_UNIT, RUNTIME_UNIT, UNITS};
+use kiln_types::sha256_hex;
 
 /// On the OS disk, which exists at every boot. On the temporary disk the swap file could be lost, and pods count on it.
 const SWAP_FILE: &str = "/var/lib/kiln/swapfile";

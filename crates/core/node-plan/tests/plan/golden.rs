@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use kiln_node_config::NodeConfig;
-use kiln_node_plan::{Credential, Desired, DesiredFile, Facts, FileContent, Image, Observed, Plan, SecretBytes};
+use kiln_node_plan::{Credential, Desired, DesiredFile, Facts, FileContent, Image, Observed, Plan};
+use kiln_types::SecretBytes;
 
 use crate::support::facts;
 

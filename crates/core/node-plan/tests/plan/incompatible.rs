@@ -1,6 +1,7 @@
 //! Documents that a machine cannot apply are rejected with every reason and its field.
 
-use kiln_node_plan::{Credential, Desired, Facts, Image, SecretBytes};
+use kiln_node_plan::{Credential, Desired, Facts, Image};
+use kiln_types::SecretBytes;
 use serde_json::{Value, json};
 
 use crate::support::{config, facts};

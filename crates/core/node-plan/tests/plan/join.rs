@@ -1,6 +1,7 @@
 //! Kubeconfigs by kind of join credential.
 
-use kiln_node_plan::{Credential, Desired, ExecPlugin, Facts, Image, SecretBytes, layout};
+use kiln_node_plan::{Credential, Desired, ExecPlugin, Facts, Image, layout};
+use kiln_types::SecretBytes;
 use serde_json::{Value, json};
 
 use crate::support::{Machine, config, facts};

@@ -1,4 +1,4 @@
-//! How long steps usually take: as published, or as this pool's own journals say.
+//! Expected durations of steps: measured from this pool's journals, or published.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,47 +10,46 @@ use crate::journal::{Entry, Event};
 use crate::run::RunId;
 use crate::step::Step;
 
-/// Where a duration comes from.
+/// The source of an expected duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Source {
-    /// So many earlier runs; the middle one of them.
+pub enum DurationSource {
+    /// The median of this many earlier runs.
     Measured(u32),
-    /// kamino's walkthrough and logs of January 2021.
+    /// kamino's walkthrough and logs from January 2021.
     Published,
-    /// One or two ordinary requests.
+    /// One or two short requests.
     Request,
-    /// Nobody can say before.
+    /// Not known in advance.
     Open,
 }
 
-/// How long a step usually takes.
+/// The expected duration of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Usual {
-    /// So long; none where nobody can say.
+pub struct ExpectedDuration {
+    /// Absent if it is not known.
     #[serde(rename = "seconds", serialize_with = "seconds")]
     pub takes: Option<Duration>,
-    /// Says who.
-    pub source: Source,
+    pub source: DurationSource,
 }
 
-#[expect(clippy::ref_option, reason = "serde asks for this signature")]
+#[expect(clippy::ref_option, reason = "the signature that serde needs")]
 fn seconds<S: Serializer>(takes: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     takes.map(|takes| takes.as_secs()).serialize(serializer)
 }
 
-/// Durations by step.
+/// Measured durations by step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Durations {
     measured: BTreeMap<Step, Vec<Duration>>,
 }
 
-/// Seconds, from kamino's logs of two runs: where it has two figures, their mean. Its donor was away for 3 min 44 s; of these, what stop and
-/// snapshot leave is start and Ready.
+/// Seconds, the mean of two runs in kamino's logs. Its donor was away for 3 min 44 s; start and Ready are that time without stop and
+/// snapshot.
 const PUBLISHED: [(Step, u64); 8] = [
     (Step::Gallery, 34),
-    (Step::Line, 33),
+    (Step::Definition, 33),
     (Step::PowerOff, 168),
     (Step::Snapshot, 6),
     (Step::Start, 10),
@@ -59,15 +58,14 @@ const PUBLISHED: [(Step, u64); 8] = [
     (Step::Model, 13),
 ];
 
-/// What ten new nodes of kamino's walkthrough took until they were Ready.
+/// The time until ten new nodes were Ready in kamino's walkthrough.
 const NEW_NODES_READY: u64 = 210;
 
-/// A request or two that Azure answers at once, rounded up.
+/// One or two short requests, rounded up.
 const REQUEST: u64 = 2;
 
 impl Durations {
-    /// What journals of earlier runs tell: from the first time that a step was begun until it was done. A step that was found done without
-    /// having been begun tells nothing.
+    /// Measures earlier runs: from the first start of a step until it was done. A step that was found done is not counted.
     pub fn measured<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut begun: BTreeMap<(&RunId, Step), Timestamp> = BTreeMap::new();
         let mut measured: BTreeMap<Step, Vec<Duration>> = BTreeMap::new();
@@ -88,21 +86,21 @@ impl Durations {
         Self { measured }
     }
 
-    /// How long a step usually takes.
-    pub fn usual(&self, step: Step) -> Usual {
+    /// The expected duration of a step.
+    pub fn expected(&self, step: Step) -> ExpectedDuration {
         if let Some(took) = self.measured.get(&step) {
             let runs = u32::try_from(took.len()).unwrap_or(u32::MAX);
-            return Usual { takes: Some(took[took.len() / 2]), source: Source::Measured(runs) };
+            return ExpectedDuration { takes: Some(took[took.len() / 2]), source: DurationSource::Measured(runs) };
         }
         let published = PUBLISHED.iter().find(|(known, _)| *known == step).map(|(_, seconds)| *seconds);
         let (seconds, source) = match (published, step) {
-            (Some(seconds), _) => (Some(seconds), Source::Published),
-            (None, Step::AwaitCanary | Step::AddNodes) => (Some(NEW_NODES_READY), Source::Published),
-            // Pods leave when they leave.
-            (None, Step::Drain) => (None, Source::Open),
-            (None, _) => (Some(REQUEST), Source::Request),
+            (Some(seconds), _) => (Some(seconds), DurationSource::Published),
+            (None, Step::AwaitCanary | Step::AddNodes) => (Some(NEW_NODES_READY), DurationSource::Published),
+            // This depends on the pods.
+            (None, Step::Drain) => (None, DurationSource::Open),
+            (None, _) => (Some(REQUEST), DurationSource::Request),
         };
-        Usual { takes: seconds.map(Duration::from_secs), source }
+        ExpectedDuration { takes: seconds.map(Duration::from_secs), source }
     }
 }
 
@@ -123,15 +121,15 @@ mod tests {
     }
 
     #[test]
-    fn the_published_parts_of_the_donors_absence_add_up_to_the_published_whole() {
+    fn published_durations_add_up_to_the_published_absence() {
         let parts = [Step::PowerOff, Step::Snapshot, Step::Start, Step::AwaitReady];
         let none = Durations::default();
-        let sum: Duration = parts.iter().filter_map(|step| none.usual(*step).takes).sum();
+        let sum: Duration = parts.iter().filter_map(|step| none.expected(*step).takes).sum();
         assert_eq!(sum, Duration::from_secs(3 * 60 + 44));
     }
 
     #[test]
-    fn measured_times_take_the_place_of_published_ones() {
+    fn measured_durations_replace_published_ones() {
         let journal = [
             started("r1", 0, Step::PowerOff),
             started("r2", 5, Step::PowerOff),
@@ -139,13 +137,16 @@ mod tests {
             succeeded("r2", 95, Step::PowerOff),
         ];
         let durations = Durations::measured(&journal);
-        let usual = durations.usual(Step::PowerOff);
-        assert_eq!(usual, Usual { takes: Some(Duration::from_secs(90)), source: Source::Measured(2) });
-        assert_eq!(durations.usual(Step::Publish).source, Source::Published);
+        let expected = durations.expected(Step::PowerOff);
+        assert_eq!(
+            expected,
+            ExpectedDuration { takes: Some(Duration::from_secs(90)), source: DurationSource::Measured(2) }
+        );
+        assert_eq!(durations.expected(Step::Publish).source, DurationSource::Published);
     }
 
     #[test]
-    fn retries_count_from_the_first_try_and_the_middle_run_counts() {
+    fn retries_count_from_the_first_attempt_and_the_median_is_used() {
         let mut journal = vec![
             started("r1", 0, Step::Snapshot),
             started("r1", 50, Step::Snapshot),
@@ -154,19 +155,19 @@ mod tests {
         for (run, took) in [("r2", 4), ("r3", 6)] {
             journal.extend([started(run, 100, Step::Snapshot), succeeded(run, 100 + took, Step::Snapshot)]);
         }
-        assert_eq!(Durations::measured(&journal).usual(Step::Snapshot).takes, Some(Duration::from_secs(6)));
+        assert_eq!(Durations::measured(&journal).expected(Step::Snapshot).takes, Some(Duration::from_secs(6)));
     }
 
     #[test]
-    fn a_step_that_was_found_done_tells_nothing() {
+    fn step_that_was_found_done_is_not_measured() {
         let durations = Durations::measured(&[succeeded("r1", 60, Step::Gallery)]);
-        assert_eq!(durations.usual(Step::Gallery).source, Source::Published);
+        assert_eq!(durations.expected(Step::Gallery).source, DurationSource::Published);
     }
 
     #[test]
-    fn nobody_can_say_how_long_a_drain_takes_before_the_first() {
-        assert_eq!(Durations::default().usual(Step::Drain).takes, None);
+    fn duration_of_a_drain_is_unknown_before_the_first() {
+        assert_eq!(Durations::default().expected(Step::Drain).takes, None);
         let durations = Durations::measured(&[started("r1", 0, Step::Drain), succeeded("r1", 42, Step::Drain)]);
-        assert_eq!(durations.usual(Step::Drain).takes, Some(Duration::from_secs(42)));
+        assert_eq!(durations.expected(Step::Drain).takes, Some(Duration::from_secs(42)));
     }
 }

@@ -1,45 +1,45 @@
-//! Secrets on the donor's disk, and what becomes of each in a clone.
+//! Secrets on the donor's disk, and how a clone treats them.
 
 use std::fmt;
 
-use kiln_node_plan::{IDENTITY, Inspection, JoinCredential, KeepOrDrop, Treatment, clone_credential};
+use kiln_node_plan::{IDENTITY, Treatment};
+use kiln_types::{Inspection, JoinCredential, KeepOrDrop, clone_credential};
 use serde::Serialize;
 
-/// What becomes of a secret in a clone.
+/// How a clone treats a secret of its donor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Fate {
+pub enum CloneTreatment {
     /// Every clone has it.
     Cloned,
-    /// A clone removes it, or makes its own, at first boot; until then it is in the image.
+    /// A clone removes or replaces it at first boot. Until then it is in the image.
     ResetAtFirstBoot,
-    /// Clones get their own from outside the image.
+    /// Clones get their own from this source outside of the image.
     FromOutside(String),
-    /// No clone could join with it: the run is refused.
+    /// A clone could not join with it, so the run is refused.
     Refused(String),
 }
 
-/// A secret.
+/// A secret on the donor's disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Cloned {
-    /// Where it is, or what it is.
-    pub place: String,
+pub struct ClonedSecret {
+    /// A path, or a description.
+    pub location: String,
     pub kind: String,
-    /// What becomes of it.
-    pub fate: Fate,
+    pub treatment: CloneTreatment,
 }
 
-/// The secrets and credentials of a donor, the join credential first.
-pub fn cloned(inside: &Inspection) -> Vec<Cloned> {
-    let credential = &inside.join_credential;
-    let fate = match clone_credential(credential) {
-        Ok(KeepOrDrop::Keep) => Fate::Cloned,
-        Ok(KeepOrDrop::KeepDroppingCache) => Fate::ResetAtFirstBoot,
-        Ok(KeepOrDrop::Drop { renewed_by }) => Fate::FromOutside(renewed_by),
-        Err(why) => Fate::Refused(why.to_string()),
+/// Lists the secrets of a donor, starting with its join credential.
+pub fn cloned_secrets(inspection: &Inspection) -> Vec<ClonedSecret> {
+    let credential = &inspection.join_credential;
+    let treatment = match clone_credential(credential) {
+        Ok(KeepOrDrop::Keep) => CloneTreatment::Cloned,
+        Ok(KeepOrDrop::KeepDroppingCache) => CloneTreatment::ResetAtFirstBoot,
+        Ok(KeepOrDrop::Drop { renewed_by }) => CloneTreatment::FromOutside(renewed_by),
+        Err(why) => CloneTreatment::Refused(why.to_string()),
     };
-    let (place, kind) = match credential {
+    let (location, kind) = match credential {
         JoinCredential::StaticClientCertificate { path } => {
             (path.clone(), "join credential: shared client certificate")
         }
@@ -51,82 +51,82 @@ pub fn cloned(inside: &Inspection) -> Vec<Cloned> {
         }
         JoinCredential::Unknown { .. } => ("unknown".to_owned(), "join credential"),
     };
-    let mut all = vec![Cloned { place, kind: kind.to_owned(), fate }];
-    if inside.custom_data.present() {
-        all.push(Cloned {
-            place: "the donor's custom data".to_owned(),
-            kind: format!("custom data of {} bytes", inside.custom_data.size()),
-            // Where agents keep it belongs to the identity list.
-            fate: Fate::ResetAtFirstBoot,
+    let mut all = vec![ClonedSecret { location, kind: kind.to_owned(), treatment }];
+    if inspection.custom_data.present() {
+        all.push(ClonedSecret {
+            location: "the donor's custom data".to_owned(),
+            kind: format!("custom data of {} bytes", inspection.custom_data.size()),
+            // The identity list includes the paths where agents store it.
+            treatment: CloneTreatment::ResetAtFirstBoot,
         });
     }
-    all.extend(inside.secrets.iter().map(|secret| Cloned {
-        place: secret.path.clone(),
+    all.extend(inspection.secrets.iter().map(|secret| ClonedSecret {
+        location: secret.path.clone(),
         kind: secret.kind.clone(),
-        fate: if is_reset(&secret.path) { Fate::ResetAtFirstBoot } else { Fate::Cloned },
+        treatment: if is_reset(&secret.path) { CloneTreatment::ResetAtFirstBoot } else { CloneTreatment::Cloned },
     }));
     all
 }
 
-/// Whether the identity list takes a path away from clones.
+/// Whether the identity list removes a path from clones.
 fn is_reset(path: &str) -> bool {
     let gone = IDENTITY.iter().filter(|item| item.treatment != Treatment::Keep);
     gone.flat_map(|item| item.paths).any(|pattern| lies_under(path, pattern))
 }
 
-/// Whether a path is what a pattern names, or lies in it.
+/// Whether a path matches a pattern, or is below a match.
 fn lies_under(path: &str, pattern: &str) -> bool {
     let mut parts = path.split('/');
     pattern.split('/').all(|wanted| parts.next().is_some_and(|part| matches_part(part, wanted)))
 }
 
-/// `*` stands for any run of characters.
+/// `*` matches any characters.
 fn matches_part(part: &str, pattern: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return part == pattern };
     let Some(left) = part.strip_prefix(first) else { return false };
     (0..=left.len()).filter_map(|at| left.get(at..)).any(|left| matches_part(left, rest))
 }
 
-impl fmt::Display for Fate {
+impl fmt::Display for CloneTreatment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cloned => f.write_str("every clone has it"),
             Self::ResetAtFirstBoot => f.write_str("in the image; a clone removes it at first boot"),
-            Self::FromOutside(who) => write!(f, "not used by clones: {who} gives each its own"),
-            Self::Refused(why) => f.write_str(why),
+            Self::FromOutside(source) => write!(f, "not used by clones: each gets its own from {source}"),
+            Self::Refused(reason) => f.write_str(reason),
         }
     }
 }
 
-impl fmt::Display for Cloned {
+impl fmt::Display for ClonedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): {}", self.place, self.kind, self.fate)
+        write!(f, "{} ({}): {}", self.location, self.kind, self.treatment)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use kiln_node_plan::SecretPlace;
+    use kiln_types::SecretPlace;
 
     use super::*;
     use crate::sample::inspection;
 
-    fn fate_of(path: &str) -> Fate {
-        let mut inside = inspection();
-        inside.secrets = vec![SecretPlace { path: path.into(), kind: "key".into() }];
-        cloned(&inside).pop().unwrap().fate
+    fn treatment_of(path: &str) -> CloneTreatment {
+        let mut inspection = inspection();
+        inspection.secrets = vec![SecretPlace { path: path.into(), kind: "key".into() }];
+        cloned_secrets(&inspection).pop().unwrap().treatment
     }
 
     #[test]
-    fn what_the_identity_list_takes_away_is_not_cloned() {
-        assert_eq!(fate_of("/etc/ssh/ssh_host_rsa_key"), Fate::ResetAtFirstBoot);
-        assert_eq!(fate_of("/var/lib/kubelet/pki/kubelet-client-current.pem"), Fate::ResetAtFirstBoot);
-        assert_eq!(fate_of("/etc/kubernetes/azure.json"), Fate::Cloned);
-        assert_eq!(fate_of("/etc/ssh/my_key"), Fate::Cloned);
+    fn secrets_in_the_identity_list_are_not_cloned() {
+        assert_eq!(treatment_of("/etc/ssh/ssh_host_rsa_key"), CloneTreatment::ResetAtFirstBoot);
+        assert_eq!(treatment_of("/var/lib/kubelet/pki/kubelet-client-current.pem"), CloneTreatment::ResetAtFirstBoot);
+        assert_eq!(treatment_of("/etc/kubernetes/azure.json"), CloneTreatment::Cloned);
+        assert_eq!(treatment_of("/etc/ssh/my_key"), CloneTreatment::Cloned);
     }
 
     #[test]
-    fn a_pattern_covers_what_lies_in_it_and_nothing_beside_it() {
+    fn pattern_matches_paths_below_it_only() {
         assert!(lies_under("/home/a/.ssh/authorized_keys", "/home/*/.ssh"));
         assert!(!lies_under("/home/a", "/home/*/.ssh"));
         assert!(
@@ -137,23 +137,23 @@ mod tests {
     }
 
     #[test]
-    fn the_join_credential_is_told_by_its_kind() {
-        let mut inside = inspection();
-        assert_eq!(cloned(&inside)[0].fate, Fate::Cloned);
-        inside.join_credential =
+    fn join_credential_is_treated_by_its_kind() {
+        let mut inspection = inspection();
+        assert_eq!(cloned_secrets(&inspection)[0].treatment, CloneTreatment::Cloned);
+        inspection.join_credential =
             JoinCredential::BootstrapToken { token_id: "abcdef".parse().unwrap(), renewed_by: Some("renewer".into()) };
-        let text = cloned(&inside)[0].to_string();
+        let text = cloned_secrets(&inspection)[0].to_string();
         assert_eq!(
             text,
-            "token `abcdef` (join credential: bootstrap token): not used by clones: renewer gives each its own"
+            "token `abcdef` (join credential: bootstrap token): not used by clones: each gets its own from renewer"
         );
-        inside.join_credential = JoinCredential::Unknown { why: "no kubeconfig".into() };
-        assert!(matches!(cloned(&inside)[0].fate, Fate::Refused(_)));
+        inspection.join_credential = JoinCredential::Unknown { why: "no kubeconfig".into() };
+        assert!(matches!(cloned_secrets(&inspection)[0].treatment, CloneTreatment::Refused(_)));
     }
 
     #[test]
-    fn custom_data_is_named_by_its_size_and_never_shown() {
-        let all = cloned(&inspection());
+    fn custom_data_is_listed_by_size_and_never_shown() {
+        let all = cloned_secrets(&inspection());
         let text = format!("{} {all:?} {}", all[1], serde_json::to_string(&all).unwrap());
         assert!(text.contains("14 bytes") && !text.contains("#cloud-config"), "{text}");
     }

@@ -1,23 +1,24 @@
-use kiln_node_plan::{Inspection, SecretPlace};
-use kiln_types::{ImageDefinition, ImageVersion, Instance, OsDisk, Pool, VersionState};
+use kiln_types::{
+    ImageDefinition, ImageVersion, Inspection, Instance, Node, OsDisk, Pool, Readiness, SecretPlace, VersionState,
+};
 
 use super::*;
-use crate::donor::NodeFacts;
-use crate::refuse::Row;
+use crate::preflight::BlockerKind;
 use crate::sample::{
-    definition_name, disk, exact, inspection, instance, line, marketplace, node, number, pool, version,
+    definition as sample_definition, definition_name, disk, exact, inspection, instance, marketplace, node, number,
+    pool, version,
 };
 
 struct World {
     pool: Pool,
     instances: Vec<Instance>,
     disk: OsDisk,
-    node: NodeFacts,
-    inside: Inspection,
-    lines: Vec<ImageDefinition>,
+    node: Node,
+    inspection: Inspection,
+    definitions: Vec<ImageDefinition>,
     versions: Vec<ImageVersion>,
-    original: Original,
-    policy: Policy,
+    original: OriginalState,
+    options: RunOptions,
     gallery_exists: bool,
     route: Route,
     durations: Durations,
@@ -30,13 +31,13 @@ fn first() -> World {
         instances: vec![instance(0, marketplace())],
         disk: disk(),
         node: node(0),
-        inside: inspection(),
-        lines: Vec::new(),
+        inspection: inspection(),
+        definitions: Vec::new(),
         versions: Vec::new(),
-        original: Original::CanBeSaved,
-        policy: Policy::default(),
+        original: OriginalState::CanBeSaved,
+        options: RunOptions::default(),
         gallery_exists: false,
-        route: Route::WholeWay,
+        route: Route::Full,
         durations: Durations::default(),
     }
 }
@@ -44,37 +45,36 @@ fn first() -> World {
 /// A pool after several runs.
 fn later() -> World {
     let mut world = first();
-    world.lines = vec![line()];
+    world.definitions = vec![sample_definition()];
     world.versions = ["2026.11.01", "2026.11.02", "2026.11.08"].map(version).into();
     world.pool.recipe.image = ImageSource::Definition(definition_name());
     world.pool.recipe.extensions.clear();
-    world.original = Original::Saved;
+    world.original = OriginalState::Saved;
     world.gallery_exists = true;
     world
 }
 
 fn plan_of(world: &World) -> Plan {
-    plan(Outlook {
-        preflight: Preflight {
+    plan(PlanInput {
+        preflight: PreflightInput {
             pool: &world.pool,
             instance: world.instances.first(),
             disk: Some(&world.disk),
             node: &world.node,
-            inside: Ok(&world.inside),
+            inspection: Ok(&world.inspection),
             definition_name: &definition_name(),
-            lines: &world.lines,
+            definitions: &world.definitions,
             versions: &world.versions,
             contents: &[],
             original: &world.original,
             own_node: None,
             own_run: None,
-            kamino: &[],
-            missing: &[],
-            force: false,
-            allow_empty_pool: false,
+            kamino_jobs: &[],
+            missing_permissions: &[],
+            options: &world.options,
             today: "2026-11-15".parse().unwrap(),
         },
-        policy: &world.policy,
+        replicas: 3,
         version: &number("2026.11.15"),
         gallery_exists: world.gallery_exists,
         route: world.route,
@@ -87,90 +87,92 @@ fn steps(world: &World) -> Vec<Step> {
     plan_of(world).steps.into_iter().map(|planned| planned.step).collect()
 }
 
-fn does(world: &World, step: Step) -> Option<String> {
+fn action(world: &World, step: Step) -> Option<String> {
     plan_of(world).steps.into_iter().find(|planned| planned.step == step).map(|planned| planned.does)
 }
 
 #[test]
-fn a_first_run_does_everything_that_it_needs_to() {
+fn first_run_has_all_steps() {
     let all = steps(&first());
-    for step in [Step::SaveRecipe, Step::Gallery, Step::Line, Step::Model, Step::StripData, Step::StripScripts] {
+    for step in [Step::SaveRecipe, Step::Gallery, Step::Definition, Step::Model, Step::StripData, Step::StripScripts] {
         assert!(all.contains(&step), "{step}");
     }
     assert!(all.is_sorted());
-    assert_eq!(does(&first(), Step::StripScripts).unwrap(), "remove the script extensions vmssCSE");
+    assert_eq!(action(&first(), Step::StripScripts).unwrap(), "remove the script extensions vmssCSE");
     assert_eq!(plan_of(&first()).now, "microsoft-aks:aks:aks-engine-ubuntu-1804-202007:2020.07.24");
 }
 
 #[test]
-fn a_later_run_leaves_out_what_is_so_already() {
+fn later_run_skips_steps_that_are_done() {
     let all = steps(&later());
-    for step in [Step::SaveRecipe, Step::Gallery, Step::Line, Step::Model, Step::StripData, Step::StripScripts] {
+    for step in [Step::SaveRecipe, Step::Gallery, Step::Definition, Step::Model, Step::StripData, Step::StripScripts] {
         assert!(!all.contains(&step), "{step}");
     }
     assert!(all.contains(&Step::Include));
-    assert_eq!(does(&later(), Step::Prune).unwrap(), "delete versions beyond the history: 2026.11.01");
+    assert_eq!(action(&later(), Step::Prune).unwrap(), "delete versions beyond the history: 2026.11.01");
 }
 
 #[test]
-fn what_an_instance_runs_is_not_in_the_plan_for_deletion() {
+fn version_in_use_is_not_pruned() {
     let mut world = later();
     world.instances.push(instance(1, exact("2026.11.01")));
-    assert_eq!(does(&world, Step::Prune), None);
+    assert_eq!(action(&world, Step::Prune), None);
 }
 
 #[test]
 fn failed_versions_are_cleared_first() {
     let mut world = later();
     world.versions[0].state = VersionState::Failed;
-    assert_eq!(does(&world, Step::ClearFailed).unwrap(), "delete failed versions: 2026.11.01");
+    assert_eq!(action(&world, Step::ClearFailed).unwrap(), "delete failed versions: 2026.11.01");
 }
 
 #[test]
-fn the_donor_is_away_for_its_four_steps_and_no_longer() {
+fn donor_is_away_during_four_steps() {
     assert_eq!(plan_of(&first()).away, Span::from_secs(224));
     let mut world = first();
-    world.route = Route::FromCopy;
-    let from_copy = plan_of(&world);
-    assert_eq!(from_copy.away, Span::from_secs(0));
-    assert!(!from_copy.steps.iter().any(|planned| planned.step.is_of_the_bracket()));
-    assert!(from_copy.to_string().contains("donor away: not at all"));
+    world.route = Route::FromSnapshot;
+    let from_snapshot = plan_of(&world);
+    assert_eq!(from_snapshot.away, Span::from_secs(0));
+    assert!(!from_snapshot.steps.iter().any(|planned| planned.step.is_donor_step()));
+    assert!(from_snapshot.to_string().contains("donor away: not at all"));
 }
 
 #[test]
-fn a_version_that_is_being_made_is_waited_for() {
+fn run_waits_for_a_version_that_is_being_created() {
     let mut world = first();
     world.route = Route::FromVersion;
-    assert_eq!(does(&world, Step::Publish).unwrap(), "wait for version 2026.11.15, which is being made");
+    assert_eq!(action(&world, Step::Publish).unwrap(), "wait for version 2026.11.15, which is being created");
 }
 
 #[test]
 fn options_change_the_plan() {
     let mut world = later();
-    world.policy.canary = false;
-    world.policy.pin = true;
-    world.policy.new_nodes = 5;
-    world.policy.deallocate = true;
+    world.options.canary = false;
+    world.options.pin = true;
+    world.options.new_nodes = 5;
+    world.options.deallocate = true;
     let all = steps(&world);
-    assert!(!all.contains(&Step::Try) && !all.contains(&Step::AwaitCanary) && !all.contains(&Step::DeleteCanary));
-    assert_eq!(does(&world, Step::Model).unwrap(), "point the model at 2026.11.15");
-    assert_eq!(does(&world, Step::AddNodes).unwrap(), "add 5 nodes");
-    assert!(does(&world, Step::PowerOff).unwrap().starts_with("deallocate"));
+    assert!(
+        !all.contains(&Step::CreateCanary) && !all.contains(&Step::AwaitCanary) && !all.contains(&Step::DeleteCanary)
+    );
+    assert_eq!(action(&world, Step::Model).unwrap(), "point the model at version 2026.11.15");
+    assert_eq!(action(&world, Step::AddNodes).unwrap(), "add 5 nodes");
+    assert!(action(&world, Step::PowerOff).unwrap().starts_with("deallocate"));
 }
 
 #[test]
-fn a_donor_without_the_first_boot_unit_gets_it() {
-    assert_eq!(does(&first(), Step::FirstBoot), None);
+fn missing_first_boot_unit_is_installed() {
+    assert_eq!(action(&first(), Step::FirstBoot), None);
     let mut world = first();
-    world.inside.first_boot_unit = None;
-    assert!(does(&world, Step::FirstBoot).unwrap().contains("nothing else is changed"));
+    world.inspection.first_boot_unit = None;
+    assert!(action(&world, Step::FirstBoot).unwrap().contains("changes nothing else"));
     assert!(plan_of(&world).to_string().contains("warning: the donor has no first-boot unit"));
 }
 
 #[test]
-fn a_plan_says_what_would_be_cloned_and_what_it_costs() {
+fn plan_lists_secrets_and_cost() {
     let mut world = first();
-    world.inside.secrets =
+    world.inspection.secrets =
         vec![SecretPlace { path: "/etc/kubernetes/azure.json".into(), kind: "cloud credential".into() }];
     let text = plan_of(&world).to_string();
     assert!(
@@ -179,26 +181,26 @@ fn a_plan_says_what_would_be_cloned_and_what_it_costs() {
     );
     assert!(text.contains("on the disk: /etc/kubernetes/certs/client.crt (join credential"), "{text}");
     assert!(text.contains("storage: about 5.40 US$ a month for 3 versions of 12 GiB used"), "{text}");
-    assert!(text.ends_with("nothing speaks against it\n"), "{text}");
+    assert!(text.ends_with("blockers: none\n"), "{text}");
 }
 
 #[test]
-fn a_plan_that_would_be_refused_says_why() {
+fn plan_lists_blockers() {
     let mut world = first();
-    world.node.ready = false;
+    world.node.readiness = Readiness::Unreported;
     let plan = plan_of(&world);
-    assert_eq!(plan.verdict.refusals[0].row, Row::NotReady);
-    assert!(plan.to_string().contains("refused: `k8s-agentpool1-26100436-vmss000000` is not Ready"));
+    assert_eq!(plan.preflight.blockers[0].kind, BlockerKind::NotReady);
+    assert!(plan.to_string().contains("blocked: `k8s-agentpool1-26100436-vmss000000` is not Ready"));
     let json = serde_json::to_value(&plan).unwrap();
-    assert_eq!(json["refusals"][0]["row"], "not-ready");
+    assert_eq!(json["blockers"][0]["kind"], "not-ready");
     assert_eq!(json["steps"][0]["step"], "claim");
     assert_eq!(json["away"], "224s");
 }
 
 #[test]
-fn every_step_that_is_planned_has_a_cell_under_every_heading() {
+fn planned_steps_have_a_cell_for_each_heading() {
     let plan = plan_of(&first());
-    assert_eq!(plan.steps[0].cells().len(), Planned::HEADINGS.len());
+    assert_eq!(plan.steps[0].cells().len(), PlannedStep::HEADINGS.len());
     let publish = plan.steps.iter().find(|planned| planned.step == Step::Publish).unwrap();
-    assert_eq!(publish.cells()[2], "1 h 36 min, as published by kamino");
+    assert_eq!(publish.cells()[2], "1 h 36 min, as kamino measured");
 }

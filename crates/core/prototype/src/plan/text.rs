@@ -1,31 +1,31 @@
-//! A plan as people read it.
+//! The plan as text.
 
 use std::fmt;
 
-use super::durations::{Source, Usual};
-use super::{Plan, Planned};
-use crate::ready_time::spoken;
+use super::durations::{DurationSource, ExpectedDuration};
+use super::{Plan, PlannedStep};
+use crate::span::format_span;
 
-impl fmt::Display for Usual {
+impl fmt::Display for ExpectedDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let takes = self.takes.map_or_else(|| "open".to_owned(), spoken);
+        let takes = self.takes.map_or_else(|| "unknown".to_owned(), format_span);
         match self.source {
-            Source::Measured(1) => write!(f, "{takes}, as in the run before"),
-            Source::Measured(runs) => write!(f, "{takes}, as in {runs} runs before"),
-            Source::Published => write!(f, "{takes}, as published by kamino"),
-            Source::Request => write!(f, "{takes}"),
-            Source::Open => write!(f, "as long as pods take to leave"),
+            DurationSource::Measured(1) => write!(f, "{takes}, as in the previous run"),
+            DurationSource::Measured(runs) => write!(f, "{takes}, as in {runs} earlier runs"),
+            DurationSource::Published => write!(f, "{takes}, as kamino measured"),
+            DurationSource::Request => write!(f, "{takes}"),
+            DurationSource::Open => write!(f, "until the pods have terminated"),
         }
     }
 }
 
-impl Planned {
-    /// What stands over the cells.
-    pub const HEADINGS: [&'static str; 3] = ["step", "does", "usually takes"];
+impl PlannedStep {
+    /// The headings of [`cells`](Self::cells).
+    pub const HEADINGS: [&'static str; 3] = ["step", "action", "expected"];
 
-    /// The row for a table.
+    /// The cells of a table.
     pub fn cells(&self) -> [String; 3] {
-        [self.step.to_string(), self.does.clone(), self.usual.to_string()]
+        [self.step.to_string(), self.does.clone(), self.expected.to_string()]
     }
 }
 
@@ -36,21 +36,21 @@ impl fmt::Display for Plan {
         writeln!(f, "new nodes now: {}", self.now)?;
         writeln!(f, "new version: {}", self.version)?;
         for step in &self.steps {
-            writeln!(f, "{:<13} {} ({})", step.step, step.does, step.usual)?;
+            writeln!(f, "{:<15} {} ({})", step.step, step.does, step.expected)?;
         }
-        writeln!(f, "in all: usually {}, the drain not counted", spoken(self.total))?;
+        writeln!(f, "total: about {}, not counting the drain", format_span(self.total))?;
         if self.away.as_secs() > 0 {
-            writeln!(f, "donor away: usually {}, from power off until Ready", spoken(self.away))?;
+            writeln!(f, "donor away: about {}, from power off until Ready", format_span(self.away))?;
         } else {
-            writeln!(f, "donor away: not at all, its disk was copied before")?;
+            writeln!(f, "donor away: not at all, its snapshot exists already")?;
         }
-        for secret in &self.cloned {
+        for secret in &self.secrets {
             writeln!(f, "on the disk: {secret}")?;
         }
         if let Some(cost) = &self.cost {
             writeln!(f, "{cost}")?;
         }
-        write!(f, "{}", self.verdict)?;
-        if self.verdict.allows() { writeln!(f, "nothing speaks against it") } else { Ok(()) }
+        write!(f, "{}", self.preflight)?;
+        if self.preflight.is_clear() { writeln!(f, "blockers: none") } else { Ok(()) }
     }
 }

@@ -1,89 +1,62 @@
-//! Azure's rules of tags.
+//! Azure's rules for tags.
 
 use kiln_types::Tags;
 
-/// Tags that a resource may have.
+use crate::Error;
+
+/// Tags per resource.
 pub const MAX_TAGS: usize = 50;
-/// Characters of a tag's name.
-const MAX_NAME: usize = 512;
-/// Characters of a tag's value.
+/// Characters in a tag's name.
+pub(crate) const MAX_NAME: usize = 512;
+/// Characters in a tag's value.
 pub const MAX_VALUE: usize = 256;
 
 const FORBIDDEN: &str = "<>%&\\?/";
 const RESERVED: [&str; 3] = ["microsoft", "azure", "windows"];
 
-/// A tag that Azure would refuse.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadTag {
-    /// It is not written as a tag.
-    #[error("`{0}` is no tag: write `name=value`")]
-    Form(String),
-    /// The name is empty or too long.
-    #[error("a tag's name has 1 to {MAX_NAME} characters, `{0}` does not")]
-    NameLength(String),
-    /// The name has a character that names of tags do not have.
-    #[error(
-        "tag `{name}` has a `{character}` in its name; none of `{FORBIDDEN}` and no control character may be there"
-    )]
-    Character {
-        name: String,
-        /// The first such character.
-        character: char,
-    },
-    /// The name begins with a word that Azure keeps for itself.
-    #[error("tag `{name}` begins with `{prefix}`, which Azure keeps for itself")]
-    Reserved { name: String, prefix: &'static str },
-    /// The value is too long.
-    #[error("the value of tag `{name}` has {length} characters; at most {MAX_VALUE}")]
-    ValueLength { name: String, length: usize },
-    /// There are too many.
-    #[error("{0} tags, at most {MAX_TAGS}: leave some of `--tags` out")]
-    TooMany(usize),
-}
-
-/// Reads one `name=value` of `--tags`. The value may be empty and may hold further `=`.
-pub fn parse_tag(text: &str) -> Result<(String, String), BadTag> {
-    let (name, value) = text.split_once('=').ok_or_else(|| BadTag::Form(text.to_owned()))?;
-    check_one(name, value)?;
+/// Parses a `name=value` of `--tags`. The value may be empty and may contain `=`.
+pub fn parse_tag(text: &str) -> Result<(String, String), Error> {
+    let (name, value) = text.split_once('=').ok_or_else(|| Error::TagForm(text.to_owned()))?;
+    check_tag(name, value)?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Whether Azure would take them all.
-pub fn check(tags: &Tags) -> Result<(), BadTag> {
+/// Checks that Azure accepts the tags.
+pub fn check_tags(tags: &Tags) -> Result<(), Error> {
     if tags.len() > MAX_TAGS {
-        return Err(BadTag::TooMany(tags.len()));
+        return Err(Error::TooManyTags(tags.len()));
     }
-    tags.iter().try_for_each(|(name, value)| check_one(name, value))
+    tags.iter().try_for_each(|(name, value)| check_tag(name, value))
 }
 
-/// The tags of a person and our own. Where both name the same, whatever its case, ours stay: later runs read them.
-pub fn merge(theirs: &Tags, ours: &Tags) -> Result<Tags, BadTag> {
-    let taken = |name: &str| ours.keys().any(|own| own.eq_ignore_ascii_case(name));
+/// Merges the user's tags with kiln's. Where both have a name, compared without case, kiln's value is used, because later runs read it.
+pub fn merge_tags(users: &Tags, own: &Tags) -> Result<Tags, Error> {
+    let taken = |name: &str| own.keys().any(|key| key.eq_ignore_ascii_case(name));
     let mut merged: Tags =
-        theirs.iter().filter(|(name, _)| !taken(name)).map(|(name, value)| (name.clone(), value.clone())).collect();
-    merged.extend(ours.iter().map(|(name, value)| (name.clone(), value.clone())));
-    check(&merged)?;
+        users.iter().filter(|(name, _)| !taken(name)).map(|(name, value)| (name.clone(), value.clone())).collect();
+    merged.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+    check_tags(&merged)?;
     Ok(merged)
 }
 
-/// As much of a text as a tag's value holds.
+/// As much of a text as a tag's value has room for.
 pub fn shorten(text: &str) -> &str {
     text.char_indices().nth(MAX_VALUE).map_or(text, |(end, _)| &text[..end])
 }
 
-fn check_one(name: &str, value: &str) -> Result<(), BadTag> {
+fn check_tag(name: &str, value: &str) -> Result<(), Error> {
     if !(1..=MAX_NAME).contains(&name.chars().count()) {
-        return Err(BadTag::NameLength(name.to_owned()));
+        return Err(Error::TagNameLength(name.to_owned()));
     }
     if let Some(character) = name.chars().find(|c| FORBIDDEN.contains(*c) || c.is_control()) {
-        return Err(BadTag::Character { name: name.to_owned(), character });
+        return Err(Error::TagCharacter { name: name.to_owned(), character });
     }
     let lower = name.to_ascii_lowercase();
     if let Some(prefix) = RESERVED.into_iter().find(|prefix| lower.starts_with(prefix)) {
-        return Err(BadTag::Reserved { name: name.to_owned(), prefix });
+        return Err(Error::TagReserved { name: name.to_owned(), prefix });
     }
     match value.chars().count() {
-        length if length > MAX_VALUE => Err(BadTag::ValueLength { name: name.to_owned(), length }),
+        length if length > MAX_VALUE => Err(Error::TagValueLength { name: name.to_owned(), length }),
         _ => Ok(()),
     }
 }
@@ -97,38 +70,39 @@ mod tests {
     }
 
     #[test]
-    fn ours_win_whatever_the_case_of_theirs() {
-        let merged = merge(&tags(&[("builtfrom", "me"), ("team", "ml")]), &tags(&[("BuiltFrom", "node0")])).unwrap();
+    fn kilns_tags_override_the_users_without_case() {
+        let merged =
+            merge_tags(&tags(&[("builtfrom", "me"), ("team", "ml")]), &tags(&[("BuiltFrom", "node0")])).unwrap();
         assert_eq!(merged, tags(&[("BuiltFrom", "node0"), ("team", "ml")]));
     }
 
     #[test]
-    fn a_tag_is_split_at_its_first_equals_sign() {
+    fn tag_is_split_at_the_first_equals_sign() {
         assert_eq!(parse_tag("a=b=c").unwrap(), ("a".into(), "b=c".into()));
         assert_eq!(parse_tag("a=").unwrap(), ("a".into(), String::new()));
-        assert_eq!(parse_tag("a"), Err(BadTag::Form("a".into())));
+        assert_eq!(parse_tag("a"), Err(Error::TagForm("a".into())));
     }
 
     #[test]
-    fn each_rule_of_azure_refuses_by_name() {
+    fn each_rule_of_azure_is_checked() {
         let long = "v".repeat(MAX_VALUE + 1);
-        assert!(matches!(parse_tag("=x"), Err(BadTag::NameLength(_))));
-        assert!(matches!(parse_tag(&format!("{}=x", "n".repeat(MAX_NAME + 1))), Err(BadTag::NameLength(_))));
-        assert_eq!(parse_tag("a/b=x"), Err(BadTag::Character { name: "a/b".into(), character: '/' }));
-        assert!(matches!(parse_tag("a\n=x"), Err(BadTag::Character { .. })));
-        assert!(matches!(parse_tag("Azure-x=y"), Err(BadTag::Reserved { prefix: "azure", .. })));
-        assert!(matches!(parse_tag(&format!("a={long}")), Err(BadTag::ValueLength { length: 257, .. })));
+        assert!(matches!(parse_tag("=x"), Err(Error::TagNameLength(_))));
+        assert!(matches!(parse_tag(&format!("{}=x", "n".repeat(MAX_NAME + 1))), Err(Error::TagNameLength(_))));
+        assert_eq!(parse_tag("a/b=x"), Err(Error::TagCharacter { name: "a/b".into(), character: '/' }));
+        assert!(matches!(parse_tag("a\n=x"), Err(Error::TagCharacter { .. })));
+        assert!(matches!(parse_tag("Azure-x=y"), Err(Error::TagReserved { prefix: "azure", .. })));
+        assert!(matches!(parse_tag(&format!("a={long}")), Err(Error::TagValueLength { length: 257, .. })));
     }
 
     #[test]
-    fn more_tags_than_a_resource_has_room_for_are_refused() {
+    fn too_many_tags_are_rejected() {
         let many: Tags = (0..MAX_TAGS).map(|n| (format!("t{n}"), String::new())).collect();
-        assert!(merge(&many, &Tags::new()).is_ok());
-        assert_eq!(merge(&many, &tags(&[("one", "more")])), Err(BadTag::TooMany(51)));
+        assert!(merge_tags(&many, &Tags::new()).is_ok());
+        assert_eq!(merge_tags(&many, &tags(&[("one", "more")])), Err(Error::TooManyTags(51)));
     }
 
     #[test]
-    fn a_text_is_cut_between_characters() {
+    fn text_is_cut_between_characters() {
         let text = "é".repeat(MAX_VALUE + 4);
         assert_eq!(shorten(&text).chars().count(), MAX_VALUE);
         assert_eq!(shorten("short"), "short");

@@ -1,24 +1,24 @@
-//! A status as people read it.
+//! The status as text.
 
 use std::fmt;
 
-use super::{AgeVerdict, Model, Runs, Status, VersionRow};
+use super::{AgeCheck, Model, Runs, Status, VersionRow};
 use crate::latest::NewNodes;
-use crate::ready_time::spoken;
+use crate::span::format_span;
 
 impl VersionRow {
-    /// What stands over the cells.
+    /// The headings of [`cells`](Self::cells).
     pub const HEADINGS: [&'static str; 8] =
-        ["version", "state", "copied", "age", "instances", "kernel", "kubelet", "built from"];
+        ["version", "state", "replicated", "age", "instances", "kernel", "kubelet", "built from"];
 
-    /// The row for a table.
+    /// The cells of a table.
     pub fn cells(&self) -> [String; 8] {
         let or_dash = |text: Option<&String>| text.cloned().unwrap_or_else(|| "-".to_owned());
         [
             self.number.to_string(),
             self.state_text(),
-            self.copied_text(),
-            self.age.map_or_else(|| "-".to_owned(), spoken),
+            self.replicated_text(),
+            self.age.map_or_else(|| "-".to_owned(), format_span),
             self.instances.to_string(),
             or_dash(self.provenance.kernel.as_ref()),
             or_dash(self.provenance.kubelet.as_ref()),
@@ -27,12 +27,12 @@ impl VersionRow {
     }
 
     fn state_text(&self) -> String {
-        let marks = [(self.current, "new nodes get it"), (self.excluded, "excluded"), (self.bad, "taken back")];
-        let said = marks.iter().filter(|(is_so, _)| *is_so).map(|(_, mark)| *mark);
-        std::iter::once(self.state.to_lowercase().as_str()).chain(said).collect::<Vec<_>>().join(", ")
+        let marks = [(self.current, "new nodes get it"), (self.excluded, "excluded"), (self.rejected, "rejected")];
+        let marks = marks.iter().filter(|(is_so, _)| *is_so).map(|(_, mark)| *mark);
+        std::iter::once(self.state.to_lowercase().as_str()).chain(marks).collect::<Vec<_>>().join(", ")
     }
 
-    fn copied_text(&self) -> String {
+    fn replicated_text(&self) -> String {
         let regions: Vec<String> =
             self.replication.iter().map(|(region, percent)| format!("{region} {percent} %")).collect();
         if regions.is_empty() { "nowhere".to_owned() } else { regions.join(", ") }
@@ -41,9 +41,9 @@ impl VersionRow {
 
 impl fmt::Display for VersionRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; copied: {}", self.number, self.state_text(), self.copied_text())?;
+        write!(f, "{}: {}; replicated: {}", self.number, self.state_text(), self.replicated_text())?;
         if let Some(age) = self.age {
-            write!(f, "; {} old", spoken(age))?;
+            write!(f, "; {} old", format_span(age))?;
         }
         if let Some(from) = &self.provenance.built_from {
             write!(f, "; built from {from}")?;
@@ -55,16 +55,16 @@ impl fmt::Display for VersionRow {
 impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotYet => f.write_str("model: as its owner made it; no version of the line is used"),
-            Self::Line => f.write_str("model: follows the line"),
-            Self::Pinned { version } => write!(f, "model: names version {version}"),
-            Self::Original => f.write_str("model: the original recipe, put back by a roll back"),
-            Self::SetBack { now, was } => {
-                write!(f, "model: set by somebody else to {now}")?;
+            Self::NotYet => f.write_str("model: the original recipe; no version of the image definition was used yet"),
+            Self::Definition => f.write_str("model: the latest version of the image definition"),
+            Self::Pinned { version } => write!(f, "model: version {version}"),
+            Self::Original => f.write_str("model: the original recipe, restored by a rollback"),
+            Self::ChangedExternally { now, was } => {
+                write!(f, "model: changed by another program to {now}")?;
                 if let Some(was) = was {
                     write!(f, ", after a run had set it to {was}")?;
                 }
-                f.write_str("; tell that tool to leave the image alone, then run `kiln prototype update`")
+                f.write_str("; configure that program to ignore the image, then run `kiln prototype update`")
             }
         }
     }
@@ -76,10 +76,10 @@ impl fmt::Display for NewNodes {
             Self::Latest(version) => write!(f, "new nodes get {version} (latest)"),
             Self::Pinned(version) => write!(f, "new nodes get {version} (pinned)"),
             Self::NothingUsable => f.write_str(
-                "new nodes cannot be made: the model names the line, and no version of it can be used; \
+                "new nodes cannot be created: no version of the image definition is usable; \
                  include one with `kiln prototype rollback --to VERSION`",
             ),
-            Self::Elsewhere(image) => write!(f, "new nodes get {image}"),
+            Self::OtherImage(image) => write!(f, "new nodes get {image}"),
         }
     }
 }
@@ -87,20 +87,18 @@ impl fmt::Display for NewNodes {
 impl fmt::Display for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} instances run {}", self.instances, self.image)?;
-        if self.bad { f.write_str(", which was taken back; `kiln prototype refresh` replaces them") } else { Ok(()) }
+        if self.rejected { f.write_str(", which was rejected; `kiln prototype refresh` replaces them") } else { Ok(()) }
     }
 }
 
-impl fmt::Display for AgeVerdict {
+impl fmt::Display for AgeCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fresh => f.write_str("age: within what was asked for"),
+            Self::Fresh => f.write_str("age: within the limit"),
             Self::TooOld { age, most } => {
-                write!(f, "age: {}, more than {}; run `kiln prototype update`", spoken(*age), spoken(*most))
+                write!(f, "age: {}, more than {}; run `kiln prototype update`", format_span(*age), format_span(*most))
             }
-            Self::Unknown => {
-                f.write_str("age: new nodes get no version whose age is known; run `kiln prototype update`")
-            }
+            Self::Unknown => f.write_str("age: unknown; run `kiln prototype update`"),
         }
     }
 }
@@ -108,14 +106,19 @@ impl fmt::Display for AgeVerdict {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "pool: {} in {}", self.pool, self.region)?;
-        writeln!(f, "line: {}{}", self.line, if self.definition_exists { "" } else { " (does not exist yet)" })?;
+        writeln!(
+            f,
+            "definition: {}{}",
+            self.definition,
+            if self.definition_exists { "" } else { " (does not exist yet)" }
+        )?;
         match self.age {
-            Some(age) => writeln!(f, "{}, {} old", self.new_nodes, spoken(age))?,
+            Some(age) => writeln!(f, "{}, {} old", self.new_nodes, format_span(age))?,
             None => writeln!(f, "{}", self.new_nodes)?,
         }
         writeln!(f, "{}", self.model)?;
-        if let Some(hold) = &self.hold {
-            writeln!(f, "{hold}")?;
+        if let Some(pause) = &self.pause {
+            writeln!(f, "{pause}")?;
         }
         self.versions.iter().try_for_each(|version| writeln!(f, "{version}"))?;
         self.runs.iter().try_for_each(|runs| writeln!(f, "{runs}"))

@@ -1,4 +1,4 @@
-//! A driver dies anywhere, and another one finishes its work.
+//! A driver dies at any point, and another one finishes the run.
 
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
@@ -6,7 +6,7 @@ use kiln_types::ImageSource;
 
 use crate::driver::{Driver, End};
 use crate::fault::{Fault, Point};
-use crate::scenario::{Scenario, TODAY, assert_nothing_held, assert_rules, end_state, number};
+use crate::scenario::{Scenario, TODAY, assert_invariants, assert_nothing_held, end_state, number};
 use crate::world::World;
 
 fn completed() -> End {
@@ -14,32 +14,32 @@ fn completed() -> End {
 }
 
 #[test]
-fn a_run_that_nobody_disturbs_ends_well_and_holds_nothing() {
+fn undisturbed_run_completes_and_releases_all_holds() {
     for scenario in Scenario::all() {
         let mut world = scenario.world();
         assert_eq!(scenario.run(&mut world), completed(), "{}", scenario.name);
         assert_nothing_held(&world, &scenario, scenario.name);
-        assert_rules(&world, scenario.name);
-        assert!(world.snapshot.is_none(), "{}: the copy is still there", scenario.name);
+        assert_invariants(&world, scenario.name);
+        assert!(world.snapshot.is_none(), "{}: the snapshot still exists", scenario.name);
         let latest = world.latest().unwrap();
         assert_eq!(latest.read.number, number(TODAY), "{}", scenario.name);
-        let line = world.definition_name.clone();
-        let image = if scenario.policy.pin {
-            ImageSource::ExactVersion(line, number(TODAY))
+        let definition = world.definition_name.clone();
+        let image = if scenario.options.pin {
+            ImageSource::ExactVersion(definition, number(TODAY))
         } else {
-            ImageSource::Definition(line)
+            ImageSource::Definition(definition)
         };
         assert_eq!(world.pool.recipe.image, image, "{}", scenario.name);
-        assert!(!world.bootstraps, "{}: the custom data is still there", scenario.name);
+        assert!(!world.bootstraps, "{}: the custom data was not replaced", scenario.name);
         let extensions: Vec<&str> = world.pool.recipe.extensions.iter().map(|e| e.name.as_str()).collect();
-        assert_eq!(extensions, ["k8s-billing"], "{}: the script goes, all else stays", scenario.name);
-        assert_eq!(world.pool.capacity, 3 + scenario.policy.new_nodes, "{}", scenario.name);
-        assert!(world.saved, "{}: the way back", scenario.name);
+        assert_eq!(extensions, ["k8s-billing"], "{}: only the script is removed", scenario.name);
+        assert_eq!(world.pool.capacity, 3 + scenario.options.new_nodes, "{}", scenario.name);
+        assert!(world.saved, "{}: the original recipe", scenario.name);
     }
 }
 
 #[test]
-fn whoever_resumes_a_run_that_died_anywhere_reaches_the_same_end() {
+fn run_that_died_at_any_point_is_resumed_to_the_same_result() {
     for scenario in Scenario::all() {
         let mut undisturbed = scenario.world();
         scenario.run(&mut undisturbed);
@@ -51,56 +51,56 @@ fn whoever_resumes_a_run_that_died_anywhere_reaches_the_same_end() {
                 world.faults.crash = Some((step, point));
                 assert_eq!(scenario.run(&mut world), completed(), "{context}");
                 assert_nothing_held(&world, &scenario, &context);
-                assert_rules(&world, &context);
+                assert_invariants(&world, &context);
                 assert_eq!(end_state(&world), end_state(&undisturbed), "{context}");
                 died += u32::from(world.faults.crash.is_none());
             }
         }
-        // Steps that do not belong to this kind of run have no place to die in.
-        assert!(died >= 60, "{}: died at {died} places only", scenario.name);
+        // Steps that are not part of this kind of run cannot die.
+        assert!(died >= 60, "{}: died at only {died} points", scenario.name);
     }
 }
 
-/// Runs that do not end well die anywhere too.
-fn assert_same_end_wherever_it_dies(scenario: &Scenario, spoil: impl Fn(&mut World), least: u32) {
+/// The same for runs that do not complete.
+fn assert_same_result_at_every_crash(scenario: &Scenario, break_it: impl Fn(&mut World), least: u32) {
     let mut undisturbed = scenario.world();
-    spoil(&mut undisturbed);
+    break_it(&mut undisturbed);
     let expected = scenario.run(&mut undisturbed);
     assert!(matches!(expected, End::Done(_)), "{expected:?}");
     let mut died = 0;
     for (step, point) in Step::ALL.into_iter().flat_map(|step| Point::ALL.map(|point| (step, point))) {
         let context = format!("{}: died at {step} {point:?}", scenario.name);
         let mut world = scenario.world();
-        spoil(&mut world);
+        break_it(&mut world);
         world.faults.crash = Some((step, point));
         assert_eq!(scenario.run(&mut world), expected, "{context}");
         assert_nothing_held(&world, scenario, &context);
-        assert_rules(&world, &context);
+        assert_invariants(&world, &context);
         assert_eq!(end_state(&world), end_state(&undisturbed), "{context}");
         died += u32::from(world.faults.crash.is_none());
     }
-    assert!(died >= least, "{}: died at {died} places only", scenario.name);
+    assert!(died >= least, "{}: died at only {died} points", scenario.name);
 }
 
 #[test]
-fn a_run_that_fails_before_the_copy_gives_everything_back_wherever_it_dies() {
+fn failing_run_releases_all_holds_at_every_crash() {
     for scenario in [Scenario::first(), Scenario { held_before: true, ..Scenario::second() }] {
-        for (place, least) in [("act drain ", 24), ("act snapshot ", 36)] {
-            let refuse = |world: &mut World| world.faults.rules.push((place.to_owned(), Fault::Permission, u32::MAX));
-            assert_same_end_wherever_it_dies(&scenario, refuse, least);
+        for (request, least) in [("act drain ", 24), ("act snapshot ", 36)] {
+            let refuse = |world: &mut World| world.faults.plan(request.to_owned(), Fault::Permission, u32::MAX);
+            assert_same_result_at_every_crash(&scenario, refuse, least);
         }
     }
 }
 
 #[test]
-fn a_version_is_condemned_wherever_the_run_dies() {
+fn version_is_rejected_at_every_crash() {
     for scenario in [Scenario::first(), Scenario::second()] {
-        assert_same_end_wherever_it_dies(&scenario, |world| world.bad_disk = true, 60);
+        assert_same_result_at_every_crash(&scenario, |world| world.bad_disk = true, 60);
     }
 }
 
 #[test]
-fn a_run_that_is_over_is_not_taken_up_again() {
+fn closed_run_is_not_resumed() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     scenario.run(&mut world);

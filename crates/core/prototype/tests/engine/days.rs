@@ -1,16 +1,18 @@
-//! What an earlier run left, of today and of other days.
+//! Snapshots and versions that earlier runs left, of today and of other days.
 
 use kiln_prototype::journal::{Outcome, Route};
-use kiln_prototype::names::{BAD_TAG, VERSION_TAG};
 use kiln_prototype::step::Step;
+use kiln_types::tags::{REJECTED_TAG, VERSION_TAG};
 use kiln_types::{ErrorClass, Provisioning, Snapshot, Tags, VersionState};
 
 use crate::driver::{Driver, End, replay};
 use crate::fault::{Fault, Point};
-use crate::scenario::{BEGIN, Scenario, TODAY, add_version, assert_nothing_held, assert_rules, finish, header, number};
+use crate::scenario::{
+    BEGIN, Scenario, TODAY, add_version, assert_invariants, assert_nothing_held, finish, header, number,
+};
 use crate::world::{DONOR, World};
 
-fn leave_copy(world: &mut World, of: &str, provisioning: Provisioning) {
+fn leave_snapshot(world: &mut World, day: &str, provisioning: Provisioning) {
     world.snapshot = Some(Snapshot {
         name: "snapshot_k8s-agentpool1-26100436-vmss".parse().unwrap(),
         id: "/snapshots/left".to_owned(),
@@ -18,7 +20,7 @@ fn leave_copy(world: &mut World, of: &str, provisioning: Provisioning) {
         provisioning,
         created: None,
         tags: Tags::from([
-            (VERSION_TAG.to_owned(), of.to_owned()),
+            (VERSION_TAG.to_owned(), day.to_owned()),
             ("BuiltFrom".to_owned(), "another-donor".to_owned()),
         ]),
     });
@@ -29,60 +31,60 @@ fn expect_completed(scenario: &Scenario, world: &mut World) -> Route {
     let end = scenario.run(world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
     assert_nothing_held(world, scenario, "the end");
-    assert_rules(world, "the end");
+    assert_invariants(world, "the end");
     replay(world).pop().unwrap().route()
 }
 
 fn expect_failed(scenario: &Scenario, world: &mut World) -> (Step, ErrorClass, String) {
     let End::Done(Outcome::Failed { step, failure }) = scenario.run(world) else { panic!("did not fail") };
     assert_nothing_held(world, scenario, "the end");
-    assert_rules(world, "the end");
+    assert_invariants(world, "the end");
     (step, failure.class, failure.message)
 }
 
-fn never_stopped(world: &World) -> bool {
+fn donor_was_never_stopped(world: &World) -> bool {
     !world.acts.iter().any(|act| act.starts_with("power-off"))
 }
 
 #[test]
-fn todays_copy_is_used_and_the_donor_left_alone() {
+fn todays_snapshot_is_used_without_touching_the_donor() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
-    leave_copy(&mut world, TODAY, Provisioning::Succeeded);
-    assert_eq!(expect_completed(&scenario, &mut world), Route::FromCopy);
-    assert!(never_stopped(&world));
-    assert_eq!(world.versions[&number(TODAY)].read.tags["BuiltFrom"], "another-donor", "it is told from whom it is");
+    leave_snapshot(&mut world, TODAY, Provisioning::Succeeded);
+    assert_eq!(expect_completed(&scenario, &mut world), Route::FromSnapshot);
+    assert!(donor_was_never_stopped(&world));
+    assert_eq!(world.versions[&number(TODAY)].read.tags["BuiltFrom"], "another-donor", "its tags name the other donor");
 }
 
 #[test]
-fn a_copy_of_another_day_or_a_broken_one_is_made_anew() {
-    for (of, provisioning) in [("2026.11.08", Provisioning::Succeeded), (TODAY, Provisioning::Failed)] {
+fn snapshot_of_another_day_or_a_failed_one_is_replaced() {
+    for (day, provisioning) in [("2026.11.08", Provisioning::Succeeded), (TODAY, Provisioning::Failed)] {
         let scenario = Scenario::first();
         let mut world = scenario.world();
-        leave_copy(&mut world, of, provisioning);
-        assert_eq!(expect_completed(&scenario, &mut world), Route::WholeWay);
-        assert!(!never_stopped(&world));
+        leave_snapshot(&mut world, day, provisioning);
+        assert_eq!(expect_completed(&scenario, &mut world), Route::Full);
+        assert!(!donor_was_never_stopped(&world));
     }
 }
 
 #[test]
-fn a_copy_of_which_a_version_is_still_made_is_left_to_its_run() {
+fn snapshot_of_a_version_that_is_being_created_is_kept() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
-    leave_copy(&mut world, "2026.11.14", Provisioning::Succeeded);
+    leave_snapshot(&mut world, "2026.11.14", Provisioning::Succeeded);
     add_version(&mut world, "2026.11.14", true, VersionState::Creating);
     let (step, class, message) = expect_failed(&scenario, &mut world);
     assert_eq!((step, class), (Step::Survey, ErrorClass::Busy));
     assert!(message.contains("2026.11.14"), "{message}");
-    assert!(world.snapshot.is_some() && never_stopped(&world));
+    assert!(world.snapshot.is_some() && donor_was_never_stopped(&world));
 }
 
 #[test]
-fn a_run_that_goes_on_past_midnight_keeps_its_day() {
+fn run_past_midnight_keeps_its_day() {
     let mut scenario = Scenario::first();
-    scenario.policy.new_nodes = 1;
+    scenario.options.new_nodes = 1;
     let mut world = scenario.world();
-    // It dies while the version is made, at half past eleven, and is taken up the next afternoon.
+    // It dies while the version is created, at half past eleven, and is resumed the next afternoon.
     world.faults.crash = Some((Step::Publish, Point::AfterRecord));
     let mut driver = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
     let end = driver.drive(&mut world);
@@ -91,59 +93,63 @@ fn a_run_that_goes_on_past_midnight_keeps_its_day() {
     let end = finish(&mut world, end);
     assert_eq!(end, End::Done(Outcome::Completed { version: number(TODAY) }));
     assert_eq!(world.versions.keys().cloned().collect::<Vec<_>>(), [number(TODAY)]);
-    assert_rules(&world, "midnight");
+    assert_invariants(&world, "midnight");
 }
 
 #[test]
-fn a_version_of_today_that_is_still_being_made_is_waited_for_and_proven() {
+fn todays_version_that_is_being_created_is_awaited_and_tested() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
-    leave_copy(&mut world, TODAY, Provisioning::Succeeded);
+    leave_snapshot(&mut world, TODAY, Provisioning::Succeeded);
     add_version(&mut world, TODAY, true, VersionState::Creating);
     let ends = std::time::Duration::from_mins(50);
     world.begin(ends, crate::world::Effect::VersionMade(number(TODAY)), None);
     assert_eq!(expect_completed(&scenario, &mut world), Route::FromVersion);
-    assert!(never_stopped(&world) && world.versions[&number(TODAY)].proven && world.snapshot.is_none());
+    assert!(donor_was_never_stopped(&world) && world.versions[&number(TODAY)].tested && world.snapshot.is_none());
 }
 
 #[test]
-fn a_version_of_today_that_is_in_use_is_not_made_again() {
+fn todays_version_that_is_in_use_is_not_created_again() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
     add_version(&mut world, TODAY, false, VersionState::Succeeded);
     assert_eq!(expect_completed(&scenario, &mut world), Route::FromVersion);
-    assert!(never_stopped(&world));
-    assert!(!world.acts.iter().any(|act| act.starts_with("try ")), "it was proven before");
+    assert!(donor_was_never_stopped(&world));
+    assert!(!world.acts.iter().any(|act| act.starts_with("create-canary ")), "it was tested before");
 }
 
 #[test]
-fn a_version_of_today_that_was_found_bad_is_replaced_when_asked_only() {
+fn todays_rejected_version_is_replaced_only_on_request() {
     let mut scenario = Scenario::second();
-    let bad = |world: &mut World| {
+    let reject = |world: &mut World| {
         add_version(world, TODAY, true, VersionState::Succeeded);
         world.versions.get_mut(&number(TODAY)).unwrap().joins = false;
-        world.line.as_mut().unwrap().tags.insert(BAD_TAG.to_owned(), format!("2026.11.01 {TODAY}"));
+        world.definition.as_mut().unwrap().tags.insert(REJECTED_TAG.to_owned(), format!("2026.11.01 {TODAY}"));
     };
     let mut world = scenario.world();
-    bad(&mut world);
+    reject(&mut world);
     let (step, class, message) = expect_failed(&scenario, &mut world);
     assert_eq!((step, class), (Step::Survey, ErrorClass::Refused));
-    assert!(message.contains("--replace-today") && never_stopped(&world), "{message}");
+    assert!(message.contains("--replace-today") && donor_was_never_stopped(&world), "{message}");
 
-    scenario.policy.replace_today = true;
+    scenario.options.replace_today = true;
     let mut world = scenario.world();
-    bad(&mut world);
-    // Left by the run that made the bad one: it would make the same one again.
-    leave_copy(&mut world, TODAY, Provisioning::Succeeded);
-    assert_eq!(expect_completed(&scenario, &mut world), Route::WholeWay);
-    assert!(world.versions[&number(TODAY)].joins && !never_stopped(&world));
-    assert_eq!(world.line.unwrap().tags[BAD_TAG], "2026.11.01", "what is said of the old one is not said of the new");
+    reject(&mut world);
+    // The snapshot of the rejected version would give the same version again.
+    leave_snapshot(&mut world, TODAY, Provisioning::Succeeded);
+    assert_eq!(expect_completed(&scenario, &mut world), Route::Full);
+    assert!(world.versions[&number(TODAY)].joins && !donor_was_never_stopped(&world));
+    assert_eq!(
+        world.definition.unwrap().tags[REJECTED_TAG],
+        "2026.11.01",
+        "the rejection of the old version does not apply to the new one"
+    );
 }
 
 #[test]
-fn what_new_nodes_get_or_instances_run_is_not_replaced() {
+fn version_in_use_is_not_replaced() {
     let mut scenario = Scenario::second();
-    scenario.policy.replace_today = true;
+    scenario.options.replace_today = true;
     let mut world = scenario.world();
     add_version(&mut world, TODAY, false, VersionState::Succeeded);
     let (_, class, message) = expect_failed(&scenario, &mut world);
@@ -160,7 +166,7 @@ fn what_new_nodes_get_or_instances_run_is_not_replaced() {
 }
 
 #[test]
-fn failed_versions_are_cleared_away_but_not_from_under_an_instance() {
+fn failed_versions_are_deleted_unless_an_instance_uses_them() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
     add_version(&mut world, "2026.11.12", true, VersionState::Failed);
@@ -172,7 +178,7 @@ fn failed_versions_are_cleared_away_but_not_from_under_an_instance() {
 }
 
 #[test]
-fn the_history_keeps_what_is_used_and_as_many_usable_versions_as_asked() {
+fn history_keeps_used_versions_and_the_requested_number_of_usable_ones() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
     expect_completed(&scenario, &mut world);
@@ -181,14 +187,14 @@ fn the_history_keeps_what_is_used_and_as_many_usable_versions_as_asked() {
 }
 
 #[test]
-fn a_model_that_somebody_set_back_is_switched_and_stripped_again() {
+fn externally_reset_model_is_switched_and_stripped_again() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
     let original = Scenario::first().world();
     world.pool.recipe = original.pool.recipe;
     world.bootstraps = true;
-    // It fails after the switch and before the strip, and says so for the next run.
-    world.faults.rules.push(("act strip-scripts ".to_owned(), Fault::Permission, u32::MAX));
+    // It fails between the switch and the strip; the next run continues there.
+    world.faults.plan("act strip-scripts ".to_owned(), Fault::Permission, u32::MAX);
     let (step, ..) = expect_failed(&scenario, &mut world);
     assert_eq!(step, Step::StripScripts);
     world.faults.rules.clear();
@@ -199,17 +205,17 @@ fn a_model_that_somebody_set_back_is_switched_and_stripped_again() {
 }
 
 #[test]
-fn a_donor_of_another_day_under_the_same_id_is_not_touched() {
+fn different_machine_with_the_donors_id_is_not_touched() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
-    world.machines.get_mut(&DONOR).unwrap().vm_id = "vm-of-somebody-else".to_owned();
+    world.machines.get_mut(&DONOR).unwrap().vm_id = "vm-of-another-machine".to_owned();
     let End::Done(Outcome::Failed { step, .. }) = scenario.run(&mut world) else { panic!() };
     assert_eq!(step, Step::Protect);
-    assert!(never_stopped(&world));
+    assert!(donor_was_never_stopped(&world));
 }
 
 #[test]
-fn the_version_is_the_day_on_which_the_run_was_started() {
-    let policy = kiln_prototype::run::Policy::default();
-    assert_eq!(header(BEGIN, &policy, true).version, number(TODAY));
+fn version_is_the_day_of_the_start() {
+    let options = kiln_prototype::run::RunOptions::default();
+    assert_eq!(header(BEGIN, &options, true).version, number(TODAY));
 }

@@ -1,61 +1,62 @@
-//! Steps that fail: once, and for good.
+//! Steps that fail once or permanently.
 
 use std::collections::BTreeSet;
 
 use kiln_prototype::decide::Stuck;
 use kiln_prototype::journal::Outcome;
-use kiln_prototype::names::BAD_TAG;
 use kiln_prototype::step::Step;
+use kiln_types::tags::REJECTED_TAG;
 use kiln_types::{ErrorClass, VersionState};
 
 use crate::driver::{Driver, End};
 use crate::fault::Fault;
-use crate::scenario::{Scenario, TODAY, assert_nothing_held, assert_rules, end_state, finish, number};
+use crate::scenario::{Scenario, TODAY, assert_invariants, assert_nothing_held, end_state, finish, number};
 use crate::world::{Pace, World};
 
 const FOREVER: u32 = u32::MAX;
 
-/// The steps in which an undisturbed run does something.
-pub(crate) fn acting(scenario: &Scenario) -> Vec<Step> {
+/// The steps in which a run without faults acts.
+pub(crate) fn acting_steps(scenario: &Scenario) -> Vec<Step> {
     let mut world = scenario.world();
     scenario.run(&mut world);
     let names: BTreeSet<&str> = world.acts.iter().map(|act| act.split_once(' ').unwrap().0).collect();
     Step::ALL.into_iter().filter(|step| names.contains(step.name())).collect()
 }
 
-fn with_held_before(mut scenario: Scenario) -> [Scenario; 2] {
+/// The scenario with a donor that is free, and with one that is cordoned, annotated and protected before the run.
+fn free_and_held_donor(mut scenario: Scenario) -> [Scenario; 2] {
     let plain = scenario.clone();
     scenario.held_before = true;
     [plain, scenario]
 }
 
-/// Mends what keeps a run, and takes it up again.
-fn mend_and_resume(world: &mut World) -> End {
+/// Removes the faults and resumes the run.
+fn fix_and_resume(world: &mut World) -> End {
     world.faults.rules.clear();
-    Driver::resume(world, "helper").unwrap().drive(world)
+    Driver::resume(world, "person").unwrap().drive(world)
 }
 
-fn assert_failed_for_good(scenario: &Scenario, place: &str, fault: &Fault, step: Step, context: &str) {
+fn assert_failed_permanently(scenario: &Scenario, request: &str, fault: &Fault, step: Step, context: &str) {
     let mut world = scenario.world();
-    world.faults.rules.push((place.to_owned(), fault.clone(), FOREVER));
+    world.faults.plan(request.to_owned(), fault.clone(), FOREVER);
     let end = scenario.run(&mut world);
-    assert_rules(&world, context);
+    assert_invariants(&world, context);
     match end {
         End::Done(Outcome::Failed { step: at, failure }) => {
             assert_eq!(at, step, "{context}");
-            assert!(!failure.message.is_empty() && step.gives_back().is_none(), "{context}");
+            assert!(!failure.message.is_empty() && step.releases().is_none(), "{context}");
             assert_nothing_held(&world, scenario, context);
             if step <= Step::Include {
                 assert_eq!(world.pool.recipe, scenario.world().pool.recipe, "{context}: the recipe");
                 assert!(world.latest().is_none_or(|latest| latest.read.number != number(TODAY)), "{context}: latest");
             }
         }
-        End::Stuck(Stuck { held, step: at, reason, advice }) => {
+        End::Stuck(Stuck { holds, step: at, reason, advice }) => {
             assert_eq!(at, step, "{context}");
-            let given = step.gives_back().unwrap();
-            assert_eq!(held.first(), Some(&given), "{context}: what is given back first is what it cannot give back");
+            let hold = step.releases().unwrap();
+            assert_eq!(holds.first(), Some(&hold), "{context}: the first hold to release is the stuck one");
             assert!(!reason.is_empty() && advice.contains("kiln prototype resume"), "{context}: {advice}");
-            let end = mend_and_resume(&mut world);
+            let end = fix_and_resume(&mut world);
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
             assert_nothing_held(&world, scenario, context);
             let mut undisturbed = scenario.world();
@@ -67,35 +68,35 @@ fn assert_failed_for_good(scenario: &Scenario, place: &str, fault: &Fault, step:
 }
 
 #[test]
-fn a_step_that_is_refused_for_good_leaves_everything_as_it_was_or_says_what_to_do() {
-    for scenario in Scenario::all().into_iter().flat_map(with_held_before) {
-        for step in acting(&scenario) {
+fn permanently_failing_step_releases_all_holds_or_is_stuck_with_advice() {
+    for scenario in Scenario::all().into_iter().flat_map(free_and_held_donor) {
+        for step in acting_steps(&scenario) {
             let context = format!("{} ({}): {step}", scenario.name, scenario.held_before);
-            assert_failed_for_good(&scenario, &format!("act {step} "), &Fault::Permission, step, &context);
+            assert_failed_permanently(&scenario, &format!("act {step} "), &Fault::Permission, step, &context);
         }
     }
 }
 
 #[test]
-fn a_step_whose_operation_always_ends_badly_does_too() {
-    let machine = [Step::PowerOff, Step::Start, Step::Snapshot, Step::Publish, Step::DeleteCanary, Step::Include];
+fn permanently_failing_operation_releases_all_holds_or_is_stuck_with_advice() {
+    let steps = [Step::PowerOff, Step::Start, Step::Snapshot, Step::Publish, Step::DeleteCanary, Step::Include];
     for class in [ErrorClass::Unexpected, ErrorClass::Capacity, ErrorClass::Quota] {
         for scenario in [Scenario::first(), Scenario::second()] {
-            for step in machine {
+            for step in steps {
                 let context = format!("{}: {step} {class:?}", scenario.name);
                 let fault = Fault::OperationFails(class);
-                assert_failed_for_good(&scenario, &format!("act {step} "), &fault, step, &context);
+                assert_failed_permanently(&scenario, &format!("act {step} "), &fault, step, &context);
             }
         }
     }
 }
 
 #[test]
-fn what_passes_changes_nothing_of_the_end() {
+fn temporary_faults_do_not_change_the_result() {
     let faults = [
         Fault::Throttled,
         Fault::ServerError,
-        Fault::LostAnswer,
+        Fault::LostResponse,
         Fault::OperationFails(ErrorClass::Transient),
         Fault::OperationFails(ErrorClass::Preempted),
         Fault::OperationForgotten,
@@ -103,20 +104,21 @@ fn what_passes_changes_nothing_of_the_end() {
     for scenario in Scenario::all() {
         let mut undisturbed = scenario.world();
         scenario.run(&mut undisturbed);
-        for (step, fault) in acting(&scenario).into_iter().flat_map(|step| faults.iter().map(move |f| (step, f))) {
+        for (step, fault) in acting_steps(&scenario).into_iter().flat_map(|step| faults.iter().map(move |f| (step, f)))
+        {
             let context = format!("{}: {fault:?} in {step}", scenario.name);
             let mut world = scenario.world();
-            world.faults.rules.push((format!("act {step} "), fault.clone(), 1));
+            world.faults.plan(format!("act {step} "), fault.clone(), 1);
             let end = scenario.run(&mut world);
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
             assert_eq!(end_state(&world), end_state(&undisturbed), "{context}");
-            assert_rules(&world, &context);
+            assert_invariants(&world, &context);
         }
     }
 }
 
 #[test]
-fn what_cannot_be_read_is_tried_again_and_then_given_back() {
+fn failed_reads_are_retried_and_then_all_holds_are_released() {
     let facts = ["Pool", "Gallery", "Versions", "Snapshot", "Instance", "Node", "Canary", "Instances", "Saved"];
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut undisturbed = scenario.world();
@@ -124,110 +126,113 @@ fn what_cannot_be_read_is_tried_again_and_then_given_back() {
         for fact in facts {
             let context = format!("{}: {fact}", scenario.name);
             let mut world = scenario.world();
-            world.faults.rules.push((format!("look {fact}"), Fault::Throttled, 3));
+            world.faults.plan(format!("read {fact}"), Fault::Throttled, 3);
             scenario.run(&mut world);
             assert_eq!(end_state(&world), end_state(&undisturbed), "{context}");
 
             let mut world = scenario.world();
-            world.faults.rules.push((format!("look {fact}"), Fault::Permission, FOREVER));
+            world.faults.plan(format!("read {fact}"), Fault::Permission, FOREVER);
             let mut end = scenario.run(&mut world);
             if matches!(end, End::Stuck(_)) {
-                end = mend_and_resume(&mut world);
+                end = fix_and_resume(&mut world);
             }
             assert!(matches!(end, End::Done(_)), "{context}: {end:?}");
             assert_nothing_held(&world, &scenario, &context);
-            assert_rules(&world, &context);
+            assert_invariants(&world, &context);
         }
     }
 }
 
 #[test]
-fn doing_every_act_twice_changes_nothing() {
+fn repeating_every_action_does_not_change_the_result() {
     for scenario in Scenario::all() {
         let mut undisturbed = scenario.world();
         scenario.run(&mut undisturbed);
         let mut world = scenario.world();
         let mut driver = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
-        driver.stutters = true;
+        driver.repeats = true;
         let end = driver.drive(&mut world);
         assert!(matches!(finish(&mut world, end), End::Done(Outcome::Completed { .. })), "{}", scenario.name);
         assert_eq!(end_state(&world), end_state(&undisturbed), "{}", scenario.name);
-        assert_rules(&world, scenario.name);
+        assert_invariants(&world, scenario.name);
     }
 }
 
 #[test]
-fn a_deletion_that_reports_success_and_has_not_happened_is_done_again_a_few_times() {
-    let places = ["act prune ", "act delete-canary ", "act delete-snapshot ", "act strip-scripts "];
-    for place in places {
-        let scenario = if place.contains("strip") { Scenario::first() } else { Scenario::second() };
+fn deletion_without_effect_is_repeated_a_few_times() {
+    let requests = ["act prune ", "act delete-canary ", "act delete-snapshot ", "act strip-scripts "];
+    for request in requests {
+        let scenario = if request.contains("strip") { Scenario::first() } else { Scenario::second() };
         let mut world = scenario.world();
-        world.faults.rules.push((place.to_owned(), Fault::InVain, 3));
+        world.faults.plan(request.to_owned(), Fault::NoEffect, 3);
         let end = scenario.run(&mut world);
-        assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{place}: {end:?}");
-        assert_rules(&world, place);
+        assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{request}: {end:?}");
+        assert_invariants(&world, request);
 
         let mut world = scenario.world();
-        world.faults.rules.push((place.to_owned(), Fault::InVain, FOREVER));
+        world.faults.plan(request.to_owned(), Fault::NoEffect, FOREVER);
         match scenario.run(&mut world) {
             End::Stuck(stuck) => assert_eq!(stuck.step, Step::DeleteCanary),
             End::Done(Outcome::Failed { failure, .. }) => assert!(failure.message.contains("5 times"), "{failure}"),
-            other => panic!("{place}: {other:?}"),
+            other => panic!("{request}: {other:?}"),
         }
     }
 }
 
 #[test]
-fn a_canary_that_does_not_join_condemns_the_version_and_nobody_gets_it() {
+fn version_whose_canary_does_not_join_is_rejected() {
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut world = scenario.world();
         world.bad_disk = true;
-        let End::Done(Outcome::Condemned { version, reason }) = scenario.run(&mut world) else { panic!() };
+        let End::Done(Outcome::Rejected { version, reason }) = scenario.run(&mut world) else { panic!() };
         assert_eq!(version, number(TODAY));
-        assert!(reason.contains("has not joined"), "{reason}");
+        assert!(reason.contains("is not Ready"), "{reason}");
         assert!(world.versions[&version].read.excluded);
-        let tags = &world.line.as_ref().unwrap().tags;
-        assert_eq!(tags[BAD_TAG], TODAY);
-        assert!(tags.iter().any(|(name, value)| name.starts_with("kiln-bad-") && value.starts_with(TODAY)), "{tags:?}");
+        let tags = &world.definition.as_ref().unwrap().tags;
+        assert_eq!(tags[REJECTED_TAG], TODAY);
+        assert!(
+            tags.iter().any(|(name, value)| name.starts_with("kiln-rejected-") && value.starts_with(TODAY)),
+            "{tags:?}"
+        );
         assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
         assert_nothing_held(&world, &scenario, scenario.name);
-        assert_rules(&world, scenario.name);
+        assert_invariants(&world, scenario.name);
     }
 }
 
 #[test]
-fn a_canary_that_cannot_be_read_or_made_condemns_nothing() {
+fn canary_that_cannot_be_read_or_created_does_not_reject_the_version() {
     let scenario = Scenario::second();
-    for (place, fault) in [
-        ("look Canary", Fault::Permission),
-        ("act try ", Fault::OperationFails(ErrorClass::Capacity)),
-        ("act try ", Fault::Capacity),
+    for (request, fault) in [
+        ("read Canary", Fault::Permission),
+        ("act create-canary ", Fault::OperationFails(ErrorClass::Capacity)),
+        ("act create-canary ", Fault::Capacity),
     ] {
         let mut world = scenario.world();
-        world.faults.rules.push((place.to_owned(), fault, FOREVER));
+        world.faults.plan(request.to_owned(), fault, FOREVER);
         let mut end = scenario.run(&mut world);
         if matches!(end, End::Stuck(_)) {
-            end = mend_and_resume(&mut world);
+            end = fix_and_resume(&mut world);
         }
-        assert!(matches!(end, End::Done(Outcome::Failed { .. })), "{place}: {end:?}");
-        assert!(!world.line.as_ref().unwrap().tags.contains_key(BAD_TAG), "{place}");
-        assert_nothing_held(&world, &scenario, place);
+        assert!(matches!(end, End::Done(Outcome::Failed { .. })), "{request}: {end:?}");
+        assert!(!world.definition.as_ref().unwrap().tags.contains_key(REJECTED_TAG), "{request}");
+        assert_nothing_held(&world, &scenario, request);
     }
 }
 
 #[test]
-fn want_of_capacity_for_the_canary_passes() {
+fn temporary_lack_of_capacity_for_the_canary_is_retried() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
     let fault = Fault::OperationFails(ErrorClass::Capacity);
-    world.faults.rules.push(("act try CreateCanary".to_owned(), fault, 3));
+    world.faults.plan("act create-canary CreateCanary".to_owned(), fault, 3);
     let end = scenario.run(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
     assert_nothing_held(&world, &scenario, "capacity");
 }
 
 #[test]
-fn a_region_without_zones_gets_local_copies() {
+fn region_without_zones_gets_local_storage() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     world.zones = false;
@@ -236,65 +241,65 @@ fn a_region_without_zones_gets_local_copies() {
     let version = &world.versions[&number(TODAY)];
     assert_eq!(version.read.storage, Some(kiln_types::Storage::Local));
     assert_eq!(version.read.state, VersionState::Succeeded);
-    assert_rules(&world, "no zones");
+    assert_invariants(&world, "no zones");
 }
 
 #[test]
-fn a_donor_that_does_not_come_back_is_a_matter_for_a_person_and_then_the_run_goes_on() {
-    for scenario in with_held_before(Scenario::first()) {
+fn donor_that_does_not_become_ready_needs_a_person_and_the_run_can_be_resumed() {
+    for scenario in free_and_held_donor(Scenario::first()) {
         let mut world = scenario.world();
         world.machines.get_mut(&crate::world::DONOR).unwrap().broken = true;
         let End::Stuck(stuck) = scenario.run(&mut world) else { panic!("not stuck") };
         assert_eq!(stuck.step, Step::AwaitReady);
         assert!(stuck.advice.contains("kiln prototype resume") && stuck.advice.contains("vmss000000"));
-        // Meanwhile the autoscaler must not take it.
+        // Meanwhile the autoscaler must not remove it.
         assert!(world.donor_node().unwrap().autoscaler.is_some());
         let now = world.now;
         let donor = world.machines.get_mut(&crate::world::DONOR).unwrap();
         (donor.broken, donor.up_since) = (false, Some(now));
-        let end = mend_and_resume(&mut world);
+        let end = fix_and_resume(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
-        assert_nothing_held(&world, &scenario, "mended");
+        assert_nothing_held(&world, &scenario, "fixed");
     }
 }
 
 #[test]
-fn a_node_that_nobody_has_missed_yet_is_not_taken_for_one_that_came_back() {
+fn node_whose_stop_was_not_noticed_does_not_count_as_restarted() {
     for scenario in Scenario::all() {
         let mut world = scenario.world();
         world.pace = Pace::QUICK;
         let end = scenario.run(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{}: {end:?}", scenario.name);
-        assert_rules(&world, scenario.name);
+        assert_invariants(&world, scenario.name);
     }
 }
 
 #[test]
-fn want_of_capacity_keeps_a_deallocated_donor_off_until_a_person_helped() {
+fn deallocated_donor_without_capacity_is_retried_and_then_stuck() {
     let mut scenario = Scenario::first();
-    scenario.policy.deallocate = true;
+    scenario.options.deallocate = true;
     let mut world = scenario.world();
     let fault = Fault::OperationFails(ErrorClass::Capacity);
-    world.faults.rules.push(("act start ".to_owned(), fault.clone(), 4));
+    world.faults.plan("act start ".to_owned(), fault.clone(), 4);
     let end = scenario.run(&mut world);
-    assert!(matches!(end, End::Done(Outcome::Completed { .. })), "it passed: {end:?}");
+    assert!(matches!(end, End::Done(Outcome::Completed { .. })), "temporary: {end:?}");
 
     let mut world = scenario.world();
-    world.faults.rules.push(("act start ".to_owned(), fault, FOREVER));
+    world.faults.plan("act start ".to_owned(), fault, FOREVER);
     let End::Stuck(stuck) = scenario.run(&mut world) else { panic!("not stuck") };
     assert!(stuck.advice.contains("az vmss start"), "{}", stuck.advice);
-    let end = mend_and_resume(&mut world);
+    let end = fix_and_resume(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
-    assert_nothing_held(&world, &scenario, "capacity came back");
+    assert_nothing_held(&world, &scenario, "capacity returned");
 }
 
 #[test]
-fn a_run_that_is_refused_touches_nothing() {
+fn refused_run_changes_nothing() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
-    world.refusals = vec!["the upgrade policy is not Manual".to_owned()];
+    world.blockers = vec!["the upgrade policy is not Manual".to_owned()];
     let before = end_state(&world);
-    assert_eq!(scenario.run(&mut world), End::Refused(world.refusals.clone()));
+    assert_eq!(scenario.run(&mut world), End::Refused(world.blockers.clone()));
     assert!(world.acts.is_empty());
     assert_eq!(end_state(&world), before);
 }

@@ -1,27 +1,24 @@
-//! What goes wrong: one thing at one place, or a seed's worth of everything.
+//! Faults: planned ones for certain requests, or random ones from a seed.
 
 use kiln_prototype::step::Step;
 use kiln_types::ErrorClass;
 
-/// A way in which a request goes wrong.
+/// How a request fails.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Fault {
-    /// Too many requests; nothing happened.
+    /// The request has no effect.
     Throttled,
-    /// Nothing happened.
+    /// The request has no effect.
     ServerError,
-    /// It happened, and nobody said so.
-    LostAnswer,
-    /// It is not allowed.
+    /// The request had its effect, but the response is lost.
+    LostResponse,
     Permission,
-    /// There is no machine free.
     Capacity,
-    /// The operation ends badly.
     OperationFails(ErrorClass),
-    /// The operation goes on and cannot be asked after.
+    /// The operation continues, but its handle is unknown to the cloud.
     OperationForgotten,
-    /// It reports success and has not happened.
-    InVain,
+    /// The operation succeeds without effect.
+    NoEffect,
 }
 
 /// Where a driver dies.
@@ -36,34 +33,53 @@ impl Point {
     pub(crate) const ALL: [Self; 3] = [Self::BeforeAct, Self::AfterAct, Self::AfterRecord];
 }
 
-/// What goes wrong in a world.
-#[derive(Debug, Clone, Default)]
+/// The faults of a test.
+#[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// Requests whose description begins so go wrong, so many times.
-    pub(crate) rules: Vec<(String, Fault, u32)>,
-    /// The driver dies there, once.
+    pub(crate) rules: Vec<Rule>,
+    /// The driver dies here, once.
     pub(crate) crash: Option<(Step, Point)>,
     pub(crate) random: Option<Random>,
 }
 
-/// A seed's worth of faults. There is an end to them, so that there is an end to the run.
+/// A planned fault: requests whose description starts with `request` fail, `left` more times.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    request: String,
+    fault: Fault,
+    left: u32,
+    fired: bool,
+}
+
+/// A planned fault that never happened means that the test shows less than it claims.
+impl Drop for Rule {
+    fn drop(&mut self) {
+        assert!(self.fired || std::thread::panicking(), "planned fault never fired: {self:?}");
+    }
+}
+
+/// Random faults. Their number is limited, so that the run ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Random {
     pub(crate) dice: Dice,
     pub(crate) faults_left: u32,
     pub(crate) crashes_left: u32,
-    /// One request in so many goes wrong.
+    /// One request in this many fails.
     pub(crate) one_in: u64,
 }
 
 impl Faults {
-    /// Whether this request goes wrong.
+    /// Plans a fault for requests whose description starts with `request`.
+    pub(crate) fn plan(&mut self, request: impl Into<String>, fault: Fault, left: u32) {
+        self.rules.push(Rule { request: request.into(), fault, left, fired: false });
+    }
+
+    /// The fault of a request, if any.
     pub(crate) fn draw(&mut self, what: &str) -> Option<Fault> {
-        if let Some((_, fault, left)) =
-            self.rules.iter_mut().find(|(place, _, left)| what.starts_with(place) && *left > 0)
-        {
-            *left -= 1;
-            return Some(fault.clone());
+        if let Some(rule) = self.rules.iter_mut().find(|rule| what.starts_with(&rule.request) && rule.left > 0) {
+            rule.left -= 1;
+            rule.fired = true;
+            return Some(rule.fault.clone());
         }
         let random = self.random.as_mut()?;
         if random.faults_left == 0 || random.dice.below(random.one_in) != 0 {
@@ -79,8 +95,8 @@ impl Faults {
             4 => Fault::OperationFails(ErrorClass::Transient),
             5 => Fault::OperationFails(ErrorClass::Capacity),
             6 => Fault::OperationForgotten,
-            7 if deletes => Fault::InVain,
-            7 | 8 => Fault::LostAnswer,
+            7 if deletes => Fault::NoEffect,
+            7 | 8 => Fault::LostResponse,
             _ => Fault::OperationFails(ErrorClass::Unexpected),
         })
     }

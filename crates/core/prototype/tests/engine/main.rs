@@ -1,4 +1,4 @@
-//! The engine against a model world: no runtime, no sockets, virtual time.
+//! The decisions against a model of Azure and a cluster: no runtime, no sockets, virtual time.
 
 mod crash;
 mod days;

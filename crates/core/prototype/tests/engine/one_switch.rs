@@ -1,4 +1,4 @@
-//! At no instant does a new node get an unproven version, or a recipe that does not join.
+//! A scale-out at any instant of a run creates nodes from a tested version with a recipe that joins.
 
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
@@ -6,32 +6,32 @@ use kiln_types::ErrorClass;
 
 use crate::driver::{Driver, End, replay};
 use crate::fault::Fault;
-use crate::scenario::{Scenario, TODAY, assert_nothing_held, assert_rules, number};
-use crate::world::{Birth, World};
+use crate::scenario::{Scenario, TODAY, assert_invariants, assert_nothing_held, number};
+use crate::world::{CreatedInstance, World};
 
-/// Runs with something happening before turn number `at`, and says how many turns there were.
-fn run_with(scenario: &Scenario, world: &mut World, mut happens: impl FnMut(u32, &mut World)) -> (End, u32) {
+/// Runs with an external change before each turn, and returns the number of turns.
+fn run_with(scenario: &Scenario, world: &mut World, mut change: impl FnMut(u32, &mut World)) -> (End, u32) {
     let mut driver = Driver::open(world, "first", "r1", &scenario.header()).unwrap();
     for turn in 0.. {
-        happens(turn, world);
+        change(turn, world);
         if let Some(end) = driver.turn(world) {
             world.lease = None;
             return (end, turn);
         }
     }
-    unreachable!("turns are counted without end")
+    unreachable!("the loop has no end")
 }
 
-fn assert_good(birth: &Birth, context: &str) {
-    assert!(birth.proven, "{context}: unproven: {birth:?}");
-    assert!(birth.joined, "{context}: did not join: {birth:?}");
+fn assert_good(instance: &CreatedInstance, context: &str) {
+    assert!(instance.tested, "{context}: untested: {instance:?}");
+    assert!(instance.joined, "{context}: did not join: {instance:?}");
 }
 
 #[test]
-fn a_pool_that_grows_at_any_instant_gets_nodes_that_join_from_a_proven_version_or_the_old_image() {
+fn pool_that_grows_at_any_instant_gets_nodes_that_join() {
     for scenario in Scenario::all() {
         let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
-        let mut of_today = 0;
+        let mut from_today = 0;
         for at in 0..turns {
             let context = format!("{}: turn {at}", scenario.name);
             let mut world = scenario.world();
@@ -42,17 +42,21 @@ fn a_pool_that_grows_at_any_instant_gets_nodes_that_join_from_a_proven_version_o
             };
             let (end, _) = run_with(&scenario, &mut world, grows);
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
-            assert_good(&world.births[0], &context);
-            of_today += u32::from(world.births[0].version == Some(number(TODAY)));
+            assert_good(&world.created[0], &context);
+            from_today += u32::from(world.created[0].version == Some(number(TODAY)));
             assert_nothing_held(&world, &scenario, &context);
-            assert_rules(&world, &context);
+            assert_invariants(&world, &context);
         }
-        assert!(of_today > 0 && of_today < turns, "{}: both sides of the switch were seen", scenario.name);
+        assert!(
+            from_today > 0 && from_today < turns,
+            "{}: nodes were created only before or only after the switch",
+            scenario.name
+        );
     }
 }
 
 #[test]
-fn a_pool_that_grows_all_the_time_does_too() {
+fn pool_that_grows_all_the_time_gets_nodes_that_join() {
     for scenario in Scenario::all() {
         let mut world = scenario.world();
         let (end, _) = run_with(&scenario, &mut world, |turn, world| {
@@ -60,18 +64,18 @@ fn a_pool_that_grows_all_the_time_does_too() {
                 world.scale_out(1);
             }
         });
-        // So busy a pool may fail a write by If-Match too often; what it makes is good all the same.
+        // Writes to such a busy pool may fail their precondition too often, but its nodes are good.
         assert!(matches!(end, End::Done(_)), "{}: {end:?}", scenario.name);
-        for birth in &world.births {
-            assert_good(birth, scenario.name);
+        for instance in &world.created {
+            assert_good(instance, scenario.name);
         }
         assert_nothing_held(&world, &scenario, scenario.name);
-        assert_rules(&world, scenario.name);
+        assert_invariants(&world, scenario.name);
     }
 }
 
 #[test]
-fn no_new_node_ever_gets_a_version_whose_canary_did_not_join() {
+fn no_new_node_gets_a_rejected_version() {
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut world = scenario.world();
         world.bad_disk = true;
@@ -80,34 +84,34 @@ fn no_new_node_ever_gets_a_version_whose_canary_did_not_join() {
                 world.scale_out(1);
             }
         });
-        assert!(matches!(end, End::Done(Outcome::Condemned { .. })), "{end:?}");
+        assert!(matches!(end, End::Done(Outcome::Rejected { .. })), "{end:?}");
         world.scale_out(1);
-        for birth in &world.births {
-            assert_good(birth, scenario.name);
-            assert_ne!(birth.version, Some(number(TODAY)));
+        for instance in &world.created {
+            assert_good(instance, scenario.name);
+            assert_ne!(instance.version, Some(number(TODAY)));
         }
     }
 }
 
 #[test]
-fn the_world_sees_an_unproven_version_that_is_given_out() {
+fn model_detects_an_untested_version_that_is_included() {
     let scenario = Scenario::second();
     let mut world = scenario.world();
     let (_, _) = run_with(&scenario, &mut world, |_, world| {
         if let Some(version) = world.versions.get_mut(&number(TODAY))
             && version.read.state == kiln_types::VersionState::Succeeded
-            && !version.proven
-            && world.births.is_empty()
+            && !version.tested
+            && world.created.is_empty()
         {
             version.read.excluded = false;
             world.scale_out(1);
         }
     });
-    assert!(!world.births[0].proven && !world.broken_rules.is_empty());
+    assert!(!world.created[0].tested && !world.violations.is_empty());
 }
 
 #[test]
-fn what_others_write_to_the_scale_set_between_read_and_write_stays() {
+fn external_changes_of_the_scale_set_are_kept() {
     for scenario in Scenario::few() {
         let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
         for at in 0..turns {
@@ -115,19 +119,19 @@ fn what_others_write_to_the_scale_set_between_read_and_write_stays() {
             let mut world = scenario.world();
             let (end, _) = run_with(&scenario, &mut world, |turn, world| {
                 if turn == at {
-                    world.meddle();
+                    world.write_foreign_tag();
                 }
             });
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{context}: {end:?}");
             assert!(world.pool.tags.contains_key("cost-centre"), "{context}");
             assert_nothing_held(&world, &scenario, &context);
-            assert_rules(&world, &context);
+            assert_invariants(&world, &context);
         }
     }
 }
 
 #[test]
-fn a_donor_that_is_deleted_at_any_instant_leaves_nothing_held() {
+fn donor_that_is_deleted_at_any_instant_leaves_no_holds() {
     for scenario in Scenario::few() {
         let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
         let mut completed = 0;
@@ -147,14 +151,18 @@ fn a_donor_that_is_deleted_at_any_instant_leaves_nothing_held() {
                 other => panic!("{context}: {other:?}"),
             }
             assert_nothing_held(&world, &scenario, &context);
-            assert_rules(&world, &context);
+            assert_invariants(&world, &context);
         }
-        assert!(completed > 0, "{}: after the copy nobody needs the donor", scenario.name);
+        assert!(
+            completed > 0,
+            "{}: no run completed although the donor is not needed after the snapshot",
+            scenario.name
+        );
     }
 }
 
 #[test]
-fn a_donor_that_somebody_starts_while_it_is_away_is_not_copied_half_written() {
+fn donor_that_is_started_while_it_is_away_is_not_copied() {
     let scenario = Scenario::first();
     let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
     let mut refused = 0;
@@ -176,27 +184,27 @@ fn a_donor_that_somebody_starts_while_it_is_away_is_not_copied_half_written() {
         }
         assert_nothing_held(&world, &scenario, &context);
     }
-    assert!(refused > 0, "some instant is between power off and copy");
+    assert!(refused > 0, "the donor was never started between power-off and snapshot");
 }
 
 #[test]
-fn nodes_are_added_once_whatever_becomes_of_the_answer_and_of_the_pool() {
+fn nodes_are_added_at_most_once() {
     let mut scenario = Scenario::second();
-    scenario.policy.new_nodes = 2;
+    scenario.options.new_nodes = 2;
     let (_, turns) = run_with(&scenario, &mut scenario.world(), |_, _| {});
-    for fault in [Fault::LostAnswer, Fault::OperationForgotten, Fault::OperationFails(ErrorClass::Transient)] {
+    for fault in [Fault::LostResponse, Fault::OperationForgotten, Fault::OperationFails(ErrorClass::Transient)] {
         for at in 0..turns + 5 {
             let mut world = scenario.world();
-            world.faults.rules.push(("act add-nodes ".to_owned(), fault.clone(), 1));
+            world.faults.plan("act add-nodes ".to_owned(), fault.clone(), 1);
             let (end, _) = run_with(&scenario, &mut world, |turn, world| {
                 if turn == at {
                     world.scale_in();
                 }
             });
             assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{fault:?} {at}: {end:?}");
-            let said = format!("{:?}", replay(&world)[0].step(Step::AddNodes).unwrap().done);
-            let doubtful = said.contains("none are added again");
-            assert!(world.additions == 1 || (world.additions == 0 && doubtful), "{fault:?} {at}: {said}");
+            let done = format!("{:?}", replay(&world)[0].step(Step::AddNodes).unwrap().done);
+            let doubtful = done.contains("no more are added");
+            assert!(world.additions == 1 || (world.additions == 0 && doubtful), "{fault:?} {at}: {done}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How much Azure is asked.
+//! The number of requests to Azure.
 
 use kiln_prototype::journal::Outcome;
 
@@ -6,23 +6,23 @@ use crate::driver::End;
 use crate::scenario::Scenario;
 use crate::world::Pace;
 
-/// What a person may wait for, and Azure's limits bear, for one pool.
+/// The number of requests per pool that users and Azure's limits allow.
 const BUDGET: u32 = 45;
 
 #[test]
-fn a_run_against_an_instant_azure_needs_few_requests() {
+fn run_against_an_instant_azure_needs_few_requests() {
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut world = scenario.world();
         world.pace = Pace::INSTANT;
         let end = scenario.run(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
-        assert!(world.requests < BUDGET, "{}: {} requests\n{:#?}", scenario.name, world.requests, world.asked);
+        assert!(world.requests < BUDGET, "{}: {} requests\n{:#?}", scenario.name, world.requests, world.request_log);
     }
 }
 
-/// What a run asks must not grow with the time that Azure takes, but for the questions whether it is done.
+/// The number of requests must not grow with the time that Azure takes, except for polls.
 #[test]
-fn a_slow_azure_is_asked_after_its_operations_and_little_else() {
+fn slow_azure_only_adds_polls() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     let end = scenario.run(&mut world);

@@ -1,16 +1,16 @@
-//! Two at once: one wins, and the other touches nothing.
+//! Two processes at once: one continues, and the other one changes nothing.
 
 use kiln_prototype::journal::Outcome;
-use kiln_prototype::names::RUN_TAG;
 use kiln_prototype::step::Step;
+use kiln_types::tags::CLAIM_TAG;
 use kiln_types::{CanaryName, ErrorClass};
 
 use crate::driver::{Driver, End};
-use crate::scenario::{Scenario, assert_nothing_held, assert_rules, end_state};
+use crate::scenario::{Scenario, assert_invariants, assert_nothing_held, end_state};
 use crate::world::{Journal, World};
 
 #[test]
-fn while_one_runs_the_lease_keeps_the_other_out() {
+fn lease_excludes_a_second_process() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     let mut first = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
@@ -22,12 +22,12 @@ fn while_one_runs_the_lease_keeps_the_other_out() {
             assert_eq!(world.journal.entries.len(), entries);
         }
     }
-    assert_rules(&world, "lease");
+    assert_invariants(&world, "lease");
 }
 
-/// The first one sleeps, its lease runs out, the second one takes the run up, and the first one wakes.
+/// The first process sleeps until its lease has expired, the second resumes the run, and the first wakes up.
 #[test]
-fn one_that_slept_through_its_lease_finds_the_journal_written_and_stops() {
+fn process_that_slept_past_its_lease_stops_at_the_journal() {
     let scenario = Scenario::first();
     let mut undisturbed = scenario.world();
     scenario.run(&mut undisturbed);
@@ -48,27 +48,27 @@ fn one_that_slept_through_its_lease_finds_the_journal_written_and_stops() {
         let acts = world.acts.len();
         let end = (0..2_000).find_map(|_| first.turn(&mut world)).expect("it stops");
         assert!(matches!(end, End::Lost(_) | End::Done(_)), "{asleep_after}: {end:?}");
-        assert_eq!(world.acts.len(), acts, "{asleep_after}: the one that slept did something");
+        assert_eq!(world.acts.len(), acts, "{asleep_after}: the sleeping process acted");
         let end = second.drive(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{asleep_after}: {end:?}");
         assert_eq!(end_state(&world), end_state(&undisturbed), "{asleep_after}");
-        assert_rules(&world, "slept");
+        assert_invariants(&world, "slept");
     }
 }
 
-/// Of another cluster: neither lease nor journal is shared.
+/// Two clusters share neither lease nor journal.
 #[test]
-fn a_run_of_another_cluster_is_kept_out_by_the_tag() {
+fn tag_excludes_a_run_of_another_cluster() {
     for (force, scenario) in [(false, Scenario::first()), (true, Scenario::second())] {
         let mut world = scenario.world();
         let mut first = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
         while !first.run.is_done(Step::Claim) {
             assert_eq!(first.turn(&mut world), None);
         }
-        let mut elsewhere = other_cluster(&mut world);
+        let mut first_cluster = switch_cluster(&mut world);
         let mut header = scenario.header();
-        header.canary = CanaryName::of_run("r2").unwrap();
-        header.policy.force = force;
+        header.canary = CanaryName::from_run("r2").unwrap();
+        header.options.force = force;
         let before = end_state(&world);
         let mut second = Driver::open(&mut world, "second", "r2", &header).unwrap();
         let End::Done(Outcome::Failed { step, failure }) = second.drive(&mut world) else { panic!() };
@@ -76,8 +76,8 @@ fn a_run_of_another_cluster_is_kept_out_by_the_tag() {
         assert!(failure.message.contains("kiln-run=r1"), "{failure}");
         assert_eq!(end_state(&world), before);
 
-        std::mem::swap(&mut elsewhere.0, &mut world.journal);
-        world.lease = elsewhere.1;
+        std::mem::swap(&mut first_cluster.0, &mut world.journal);
+        world.lease = first_cluster.1;
         let end = first.drive(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
         assert_nothing_held(&world, &scenario, "the first one");
@@ -85,49 +85,50 @@ fn a_run_of_another_cluster_is_kept_out_by_the_tag() {
 }
 
 #[test]
-fn of_two_that_claim_at_once_the_tag_lets_one_pass() {
+fn only_one_of_two_simultaneous_claims_succeeds() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     let mut first = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
-    // The first one has read the pool and not yet written.
+    // The first process has read the pool and not yet written.
     while !first.run.is_done(Step::Preflight) {
         assert_eq!(first.turn(&mut world), None);
     }
-    let elsewhere = other_cluster(&mut world);
+    let first_cluster = switch_cluster(&mut world);
     let mut header = scenario.header();
-    header.canary = CanaryName::of_run("r2").unwrap();
+    header.canary = CanaryName::from_run("r2").unwrap();
     let mut second = Driver::open(&mut world, "second", "r2", &header).unwrap();
     while !second.run.is_done(Step::Claim) {
         assert_eq!(second.turn(&mut world), None);
     }
-    let theirs = std::mem::replace(&mut world.journal, elsewhere.0);
-    let lease = std::mem::replace(&mut world.lease, elsewhere.1);
+    let second_journal = std::mem::replace(&mut world.journal, first_cluster.0);
+    let lease = std::mem::replace(&mut world.lease, first_cluster.1);
     let End::Done(Outcome::Failed { step, .. }) = first.drive(&mut world) else { panic!() };
-    assert_eq!((step, world.pool.tags[RUN_TAG].as_str()), (Step::Claim, "r2"));
-    (world.journal, world.lease) = (theirs, lease);
+    assert_eq!((step, world.pool.tags[CLAIM_TAG].as_str()), (Step::Claim, "r2"));
+    (world.journal, world.lease) = (second_journal, lease);
     let end = second.drive(&mut world);
     assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
     assert_nothing_held(&world, &scenario, "the second one");
-    assert_rules(&world, "both");
+    assert_invariants(&world, "both");
 }
 
-/// Against all rules: somebody overwrites the tag. Whoever lost it does not write the model.
+/// Another program overwrites the tag. The run that lost it does not change the model.
 #[test]
-fn a_run_whose_tag_was_taken_does_not_switch() {
+fn run_that_lost_its_tag_does_not_change_the_model() {
     let scenario = Scenario::first();
     let mut world = scenario.world();
     let mut driver = Driver::open(&mut world, "first", "r1", &scenario.header()).unwrap();
     while !driver.run.is_done(Step::DeleteCanary) {
         assert_eq!(driver.turn(&mut world), None);
     }
-    world.pool.tags.insert(RUN_TAG.to_owned(), "r9".to_owned());
+    world.pool.tags.insert(CLAIM_TAG.to_owned(), "r9".to_owned());
     world.touch();
     let End::Done(Outcome::Failed { step, failure }) = driver.drive(&mut world) else { panic!() };
     assert_eq!((step, failure.class), (Step::Model, ErrorClass::Busy));
     assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
-    assert_eq!(world.pool.tags[RUN_TAG], "r9", "the other one's tag stays");
+    assert_eq!(world.pool.tags[CLAIM_TAG], "r9", "the tag of the other run is kept");
 }
 
-fn other_cluster(world: &mut World) -> (Journal, Option<(String, jiff::Timestamp)>) {
+/// Replaces journal and lease with those of a cluster without runs, and returns the previous ones.
+fn switch_cluster(world: &mut World) -> (Journal, Option<(String, jiff::Timestamp)>) {
     (std::mem::take(&mut world.journal), world.lease.take())
 }

@@ -1,9 +1,10 @@
-//! Worlds to begin with, and what must be true of them in the end.
+//! Initial states, and assertions about final states.
 
 use std::collections::BTreeMap;
 
 use kiln_prototype::names;
-use kiln_prototype::run::{Donor, Header, Policy, SCHEMA};
+use kiln_prototype::run::{Donor, Header, RunOptions, Schema};
+use kiln_types::tags::{BUILT_FROM_TAG, CLAIM_TAG, RECIPE_OF_IMAGE, RECIPE_TAG};
 use kiln_types::{
     Architecture, CanaryName, DefinitionName, Extension, Generation, ImageDefinition, ImageSource, ImageVersion,
     MarketplaceImage, OperatingSystem, Orchestration, Pool, PowerState, Protection, Provisioning, Recipe,
@@ -19,48 +20,48 @@ pub(crate) const REGION: &str = "westus2";
 pub(crate) const TODAY: &str = "2026.11.15";
 pub(crate) const BEGIN: &str = "2026-11-15T22:00:00Z";
 
-/// What kind of run it is.
+/// A kind of run.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// The pool is made from the line already.
+    /// The pool already uses the image definition.
     pub(crate) second: bool,
-    pub(crate) policy: Policy,
+    pub(crate) options: RunOptions,
     pub(crate) has_first_boot: bool,
-    /// The donor was cordoned, annotated and protected by somebody before.
+    /// The donor is cordoned, annotated and protected before the run.
     pub(crate) held_before: bool,
 }
 
 impl Scenario {
     pub(crate) fn first() -> Self {
-        let policy = Policy::default();
-        Self { name: "a first run", second: false, policy, has_first_boot: false, held_before: false }
+        let options = RunOptions::default();
+        Self { name: "a first run", second: false, options, has_first_boot: false, held_before: false }
     }
 
     pub(crate) fn second() -> Self {
         Self { name: "a second run", second: true, has_first_boot: true, ..Self::first() }
     }
 
-    /// Every kind of run that differs in its steps.
+    /// All kinds of runs with different steps.
     pub(crate) fn all() -> Vec<Self> {
-        let with = |name, base: Self, change: fn(&mut Policy)| {
+        let variant = |name, base: Self, change: fn(&mut RunOptions)| {
             let mut scenario = Self { name, ..base };
-            change(&mut scenario.policy);
+            change(&mut scenario.options);
             scenario
         };
         vec![
             Self::first(),
             Self::second(),
-            with("a first run with a pin", Self::first(), |policy| policy.pin = true),
-            with("a second run with a pin", Self::second(), |policy| policy.pin = true),
-            with("a run that deallocates", Self::first(), |policy| policy.deallocate = true),
-            with("a run without a canary", Self::second(), |policy| policy.canary = false),
-            with("a run with new nodes", Self::second(), |policy| policy.new_nodes = 2),
+            variant("a first run with a pin", Self::first(), |options| options.pin = true),
+            variant("a second run with a pin", Self::second(), |options| options.pin = true),
+            variant("a run that deallocates", Self::first(), |options| options.deallocate = true),
+            variant("a run without a canary", Self::second(), |options| options.canary = false),
+            variant("a run with new nodes", Self::second(), |options| options.new_nodes = 2),
             Self { name: "a run with a donor that was held before", held_before: true, ..Self::first() },
         ]
     }
 
-    /// The kinds that differ most, for what is tried at every instant.
+    /// The two most different kinds, for tests that repeat the run once per turn.
     pub(crate) fn few() -> Vec<Self> {
         Self::all()
             .into_iter()
@@ -69,11 +70,11 @@ impl Scenario {
     }
 
     pub(crate) fn header(&self) -> Header {
-        header(BEGIN, &self.policy, self.has_first_boot)
+        header(BEGIN, &self.options, self.has_first_boot)
     }
 
     pub(crate) fn world(&self) -> World {
-        let definition_name = header(BEGIN, &self.policy, true).line.name;
+        let definition_name = header(BEGIN, &self.options, true).definition.name;
         let now: jiff::Timestamp = BEGIN.parse().unwrap();
         let mut world = World {
             now,
@@ -84,7 +85,7 @@ impl Scenario {
             machines: BTreeMap::new(),
             nodes: BTreeMap::new(),
             gallery: None,
-            line: None,
+            definition: None,
             definition_name: definition_name.clone(),
             versions: BTreeMap::new(),
             snapshot: None,
@@ -92,15 +93,15 @@ impl Scenario {
             canary: None,
             operations: Vec::new(),
             saved: false,
-            refusals: Vec::new(),
+            blockers: Vec::new(),
             zones: true,
             bad_disk: false,
-            needs_canary: self.policy.canary,
-            births: Vec::new(),
+            needs_canary: self.options.canary,
+            created: Vec::new(),
             additions: 0,
-            broken_rules: Vec::new(),
+            violations: Vec::new(),
             requests: 0,
-            asked: Vec::new(),
+            request_log: Vec::new(),
             acts: Vec::new(),
             journal: Journal::default(),
             lease: None,
@@ -124,27 +125,27 @@ impl Scenario {
         world
     }
 
-    /// Four earlier versions, of which the pool's instances run two.
-    fn make_second(&self, world: &mut World, line: &DefinitionName) {
+    /// Adds four earlier versions. The pool's instances run two of them.
+    fn make_second(&self, world: &mut World, definition: &DefinitionName) {
         let header = self.header();
         world.gallery = Some(header.gallery);
-        world.line = Some(header.line);
+        world.definition = Some(header.definition);
         world.saved = true;
         world.bootstraps = false;
         for written in ["2026.10.18", "2026.10.25", "2026.11.01", "2026.11.08"] {
             add_version(world, written, false, VersionState::Succeeded);
         }
         world.pool.recipe.extensions.retain(|extension| !extension.is_custom_script());
-        world.pool.recipe.image = ImageSource::Definition(line.clone());
-        world.pool.tags.insert(names::RECIPE_TAG.to_owned(), names::RECIPE_OF_IMAGE.to_owned());
-        let runs = |written: &str| ImageSource::ExactVersion(line.clone(), number(written));
+        world.pool.recipe.image = ImageSource::Definition(definition.clone());
+        world.pool.tags.insert(RECIPE_TAG.to_owned(), RECIPE_OF_IMAGE.to_owned());
+        let runs = |written: &str| ImageSource::ExactVersion(definition.clone(), number(written));
         world.machines.get_mut(&DONOR).unwrap().runs = runs("2026.11.08");
         world.machines.get_mut(&1).unwrap().runs = runs("2026.10.18");
         world.machines.get_mut(&2).unwrap().runs = runs("2026.11.08");
         world.touch();
     }
 
-    /// A run from its beginning to its end, also through deaths: whoever takes it up is another process.
+    /// Runs to the end. If the driver dies, another process resumes the run.
     pub(crate) fn run(&self, world: &mut World) -> End {
         let header = self.header();
         match Driver::open(world, "first", "r1", &header) {
@@ -157,28 +158,28 @@ impl Scenario {
     }
 }
 
-/// Takes a run up again for as long as its drivers die.
+/// Resumes a run as long as its drivers die.
 pub(crate) fn finish(world: &mut World, mut end: End) -> End {
     for life in 0.. {
         if end != End::Died {
             return end;
         }
-        // The dead one's lease runs out first.
+        // Wait until the lease of the dead process has expired.
         world.sleep(std::time::Duration::from_mins(1));
         end = match Driver::resume(world, &format!("other-machine-{life}")) {
             Ok(mut driver) => driver.drive(world),
             Err(lost) => lost,
         };
     }
-    unreachable!("lives are counted without end")
+    unreachable!("the loop has no end")
 }
 
-/// What a world is like when the run is over, without what differs by time and chance.
+/// The final state, without times and random values.
 pub(crate) fn end_state(world: &World) -> impl PartialEq + std::fmt::Debug + use<> {
     let versions: Vec<_> = world
         .versions
         .values()
-        .map(|v| (v.read.number.to_string(), v.read.state.clone(), v.read.excluded, v.proven, v.read.tags.clone()))
+        .map(|v| (v.read.number.to_string(), v.read.state.clone(), v.read.excluded, v.tested, v.read.tags.clone()))
         .collect();
     let donor = world.donor().map(|donor| (donor.power, donor.protection, world.is_ready(donor)));
     let node = world.donor_node().map(|node| (node.cordoned, node.autoscaler.clone(), node.hold.clone()));
@@ -190,7 +191,7 @@ pub(crate) fn end_state(world: &World) -> impl PartialEq + std::fmt::Debug + use
     )
 }
 
-/// Nothing of anybody's is left in our hands, and the donor is as it was.
+/// Asserts that all holds are released and the donor has its previous state.
 pub(crate) fn assert_nothing_held(world: &World, scenario: &Scenario, context: &str) {
     let before = scenario.world();
     if let (Some(donor), Some(was)) = (world.donor(), before.donor()) {
@@ -201,14 +202,14 @@ pub(crate) fn assert_nothing_held(world: &World, scenario: &Scenario, context: &
         assert_eq!(node.hold, None, "{context}: the hold record");
         assert_eq!((node.cordoned, &node.autoscaler), (was.cordoned, &was.autoscaler), "{context}: cordon, annotation");
     }
-    assert!(world.canary.is_none(), "{context}: the canary is still there");
-    let claimed = world.pool.tags.get(names::RUN_TAG).map_or("", String::as_str);
+    assert!(world.canary.is_none(), "{context}: the canary still exists");
+    let claimed = world.pool.tags.get(CLAIM_TAG).map_or("", String::as_str);
     assert_eq!(claimed, "", "{context}: the pool is still claimed");
     assert_eq!(world.lease, None, "{context}: the lease");
 }
 
-pub(crate) fn assert_rules(world: &World, context: &str) {
-    assert!(world.broken_rules.is_empty(), "{context}: {:#?}\nacts: {:#?}", world.broken_rules, world.acts);
+pub(crate) fn assert_invariants(world: &World, context: &str) {
+    assert!(world.violations.is_empty(), "{context}: {:#?}\nacts: {:#?}", world.violations, world.acts);
 }
 
 pub(crate) fn add_version(world: &mut World, written: &str, excluded: bool, state: VersionState) {
@@ -224,22 +225,22 @@ pub(crate) fn add_version(world: &mut World, written: &str, excluded: bool, stat
         tags: Tags::new(),
         created: None,
     };
-    world.versions.insert(number(written), Version { read, joins: true, proven: !excluded });
+    world.versions.insert(number(written), Version { read, joins: true, tested: !excluded });
 }
 
 pub(crate) fn number(written: &str) -> VersionNumber {
     written.parse().unwrap()
 }
 
-pub(crate) fn header(started: &str, policy: &Policy, has_first_boot: bool) -> Header {
+pub(crate) fn header(started: &str, options: &RunOptions, has_first_boot: bool) -> Header {
     let pool = pool();
     let started = started.parse().unwrap();
     let gallery = names::new_gallery(GROUP, REGION).unwrap();
     Header {
-        schema: SCHEMA,
+        schema: Schema,
         pool: pool.name.clone(),
         donor: Donor {
-            node: crate::world::node_name(DONOR),
+            node: crate::world::node_name(DONOR).parse().unwrap(),
             instance: DONOR.to_string().parse().unwrap(),
             vm_id: format!("vm-{DONOR}"),
             os_disk: format!("/disks/{DONOR}"),
@@ -248,10 +249,11 @@ pub(crate) fn header(started: &str, policy: &Policy, has_first_boot: bool) -> He
         started,
         version: names::version_of_day(started),
         who: "op@example".to_owned(),
-        policy: policy.clone(),
+        options: options.clone(),
+        replicas: 3,
         gallery,
-        line: ImageDefinition {
-            name: names::line(GROUP, &pool.name).unwrap(),
+        definition: ImageDefinition {
+            name: names::definition(GROUP, &pool.name).unwrap(),
             location: REGION.to_owned(),
             generation: Generation::V2,
             architecture: Architecture::X64,
@@ -261,8 +263,8 @@ pub(crate) fn header(started: &str, policy: &Policy, has_first_boot: bool) -> He
             tags: Tags::new(),
         },
         snapshot: names::snapshot(&pool.name).unwrap(),
-        canary: CanaryName::of_run("r1").unwrap(),
-        tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), crate::world::node_name(DONOR))]),
+        canary: CanaryName::from_run("r1").unwrap(),
+        tags: Tags::from([(BUILT_FROM_TAG.to_owned(), crate::world::node_name(DONOR))]),
     }
 }
 

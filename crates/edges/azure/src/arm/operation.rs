@@ -112,7 +112,7 @@ struct StatefulProperties {
 /// Returns the provisioning state in a body, or `None` if the body is not a resource.
 fn state_in(body: &[u8]) -> Option<Provisioning> {
     let resource: Stateful = serde_json::from_slice(body).ok()?;
-    Some(Provisioning::from_word(resource.properties.state.as_deref()))
+    Some(Provisioning::from_name(resource.properties.state.as_deref()))
 }
 
 impl Arm {
@@ -173,7 +173,7 @@ impl Arm {
 }
 
 fn by_status(answer: &Answer, status: Status) -> OperationState {
-    match Provisioning::from_word(Some(&status.word)) {
+    match Provisioning::from_name(Some(&status.word)) {
         Provisioning::Succeeded => OperationState::Succeeded,
         Provisioning::InProgress(_) => running(answer, status.percent),
         Provisioning::Failed | Provisioning::Canceled => {

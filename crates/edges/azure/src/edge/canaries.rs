@@ -14,7 +14,7 @@ impl Azure {
         let answer = self.arm.send(&Call::get(source.as_str(), Api::Compute)).await?;
         let template: Template = answer.read()?;
         let pool = answer.read::<ScaleSet>()?.read(&self.scope).map_err(super::missing_field(&source))?;
-        let exact = ImageSource::ExactVersion(canary.line.clone(), canary.number.clone());
+        let exact = ImageSource::ExactVersion(canary.definition.clone(), canary.number.clone());
         let body = CanaryPut::new(
             canary,
             ImageReference::from_source(&exact, &self.scope)?,

@@ -167,7 +167,7 @@ fn assemble(name: MachineName, vm: Option<Part>, others: &[Part]) -> Option<Mach
         parts.push(disk.to_owned());
     }
     let state = vm.map_or(MachineState::Fragment, |vm| MachineState::Present {
-        provisioning: Provisioning::from_word(vm.properties.provisioning_state.as_deref()),
+        provisioning: Provisioning::from_name(vm.properties.provisioning_state.as_deref()),
         vm_id: vm.properties.vm_id,
     });
     Some(Machine { name, state, parts, tags })

@@ -25,10 +25,10 @@ impl Azure {
                 Err(error) => Err(error),
             };
             let Err(error) = outcome else { return Ok(publication.storage) };
-            let Some(storage) = unsupported(&error).and_then(|failure| publication.storage.after(&failure)) else {
+            let Some(storage) = unsupported(&error).and_then(|failure| publication.storage.fallback(&failure)) else {
                 return Err(error);
             };
-            let deletion = self.remove_version(&publication.line, &publication.number).await?;
+            let deletion = self.remove_version(&publication.definition, &publication.number).await?;
             self.arm.settle(&deletion).await?;
             publication.storage = storage;
         }

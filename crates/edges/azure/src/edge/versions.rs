@@ -45,7 +45,7 @@ impl Azure {
     }
 
     pub(super) async fn put_version(&self, publication: &Publication) -> Result<Handle, Error> {
-        self.put(&self.version(&publication.line, &publication.number)?, &VersionPut::new(publication)).await
+        self.put(&self.version(&publication.definition, &publication.number)?, &VersionPut::new(publication)).await
     }
 
     pub(super) async fn patch_exclusion(

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kiln_types::SecretText;
+use kiln_types::Secret;
 use serde::Deserialize;
 
 use super::cloud::Cloud;
@@ -64,7 +64,7 @@ impl AzureJson {
             Identity::ServicePrincipal(ServicePrincipal {
                 tenant: require("tenantId", &fields.tenant_id)?,
                 client_id: require("aadClientId", &fields.aad_client_id)?,
-                secret: SecretText::new(require("aadClientSecret", &fields.aad_client_secret)?),
+                secret: Secret::new(require("aadClientSecret", &fields.aad_client_secret)?),
             })
         };
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kiln_types::SecretText;
+use kiln_types::Secret;
 
 use super::azure_json::AzureJson;
 use super::cloud::Cloud;
@@ -71,7 +71,7 @@ pub fn choose(
             identity: Identity::ServicePrincipal(ServicePrincipal {
                 tenant: environment.require(Environment::TENANT_ID)?.to_owned(),
                 client_id: environment.require(Environment::CLIENT_ID)?.to_owned(),
-                secret: SecretText::new(environment.require(Environment::CLIENT_SECRET)?),
+                secret: Secret::new(environment.require(Environment::CLIENT_SECRET)?),
             }),
         }),
         LoginChoice::AzureCli | LoginChoice::Automatic => {

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use azure_core::credentials::{Secret, TokenCredential};
+use azure_core::credentials::{Secret as AzureSecret, TokenCredential};
 use azure_core::http::{ClientOptions, HttpClient, Transport};
 use azure_identity::{
     AzureCliCredential, AzureCliCredentialOptions, ClientAssertionCredentialOptions, ClientSecretCredential,
     ClientSecretCredentialOptions, Executor, ManagedIdentityCredential, ManagedIdentityCredentialOptions,
     UserAssignedId, WorkloadIdentityCredential, WorkloadIdentityCredentialOptions, new_executor,
 };
-use kiln_types::SecretText;
+use kiln_types::Secret;
 
 use super::cloud::Cloud;
 use super::error::LoginError;
@@ -21,7 +21,7 @@ use super::renewing::RenewingCredential;
 pub struct ServicePrincipal {
     pub tenant: String,
     pub client_id: String,
-    pub secret: SecretText,
+    pub secret: Secret,
 }
 
 /// An identity of the machine that kiln runs on.
@@ -112,7 +112,7 @@ impl Login {
                 ClientSecretCredential::new(
                     tenant,
                     client_id.clone(),
-                    Secret::new(secret.expose().to_owned()),
+                    AzureSecret::new(secret.expose().to_owned()),
                     Some(options),
                 )?
             }

@@ -286,9 +286,9 @@ mod tests {
         }))
         .unwrap();
         let canary = Canary {
-            name: kiln_types::CanaryName::of_run("r1").unwrap(),
+            name: kiln_types::CanaryName::from_run("r1").unwrap(),
             pool: "pool".parse().unwrap(),
-            line: kiln_types::DefinitionName { gallery: "g".parse().unwrap(), definition: "d".into() },
+            definition: kiln_types::DefinitionName { gallery: "g".parse().unwrap(), definition: "d".into() },
             number: "2026.11.15".parse().unwrap(),
             tags: Tags::from([("kiln-run".to_owned(), "r1".to_owned())]),
         };

@@ -1,6 +1,6 @@
 //! An extension of a scale set.
 
-use kiln_types::{Extension, SavedExtension, SecretText};
+use kiln_types::{Extension, SavedExtension, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -118,7 +118,7 @@ impl ExtensionPut {
         let Self { name, properties } = Self::for_canary(extension);
         let properties = PutProperties {
             settings: json(extension.settings.as_deref(), "settings")?,
-            protected_settings: json(secret.map(SecretText::expose), "protectedSettings")?,
+            protected_settings: json(secret.map(Secret::expose), "protectedSettings")?,
             provision_after_extensions: extension.after.clone(),
             others,
             ..properties
@@ -149,7 +149,7 @@ mod tests {
         shown["id"] = json!("/subscriptions/s/x");
         let saved = SavedExtension {
             extension: read(shown),
-            protected_settings: Some(SecretText::new(r#"{"commandToExecute":"join"}"#)),
+            protected_settings: Some(Secret::new(r#"{"commandToExecute":"join"}"#)),
         };
         let put =
             serde_json::to_value(ExtensionPut::from_saved(&saved).unwrap_or_else(|field| panic!("{field}"))).unwrap();
@@ -161,7 +161,7 @@ mod tests {
     fn invalid_settings_are_named_but_not_printed() {
         let saved = SavedExtension {
             extension: read(json!({"name": "x", "properties": {}})),
-            protected_settings: Some(SecretText::new("hunter2")),
+            protected_settings: Some(Secret::new("hunter2")),
         };
         assert_eq!(ExtensionPut::from_saved(&saved).err(), Some("protectedSettings"));
     }

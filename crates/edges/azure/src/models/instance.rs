@@ -129,7 +129,7 @@ impl ScaleSetVm {
             node_name: p.os_profile.and_then(|o| o.computer_name).ok_or("properties.osProfile.computerName")?,
             vm_id: p.vm_id.unwrap_or_default(),
             power: power_state(p.instance_view.as_ref()),
-            provisioning: Provisioning::from_word(p.provisioning_state.as_deref()),
+            provisioning: Provisioning::from_name(p.provisioning_state.as_deref()),
             protection: Protection {
                 from_scale_in: policy.protect_from_scale_in,
                 from_pool_actions: policy.protect_from_scale_set_actions,

@@ -130,7 +130,7 @@ impl ScaleSet {
             size: self.sku.as_ref().and_then(|s| s.name.clone()).unwrap_or_default(),
             capacity: self.sku.and_then(|s| s.capacity).unwrap_or_default(),
             revision: self.etag.map(Revision::new),
-            provisioning: Provisioning::from_word(p.provisioning_state.as_deref()),
+            provisioning: Provisioning::from_name(p.provisioning_state.as_deref()),
             tags: self.tags,
             automatic_os_upgrade: upgrade
                 .as_ref()

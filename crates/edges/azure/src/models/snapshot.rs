@@ -35,7 +35,7 @@ impl SnapshotResource {
             name: self.name.parse().map_err(|_| "name")?,
             id: self.id,
             source: self.properties.creation_data.and_then(|c| c.source_resource_id),
-            provisioning: Provisioning::from_word(self.properties.provisioning_state.as_deref()),
+            provisioning: Provisioning::from_name(self.properties.provisioning_state.as_deref()),
             created: self.properties.time_created,
             tags: self.tags,
         })

@@ -4,7 +4,7 @@ use kiln_azure::login::{
     AzureJson, Environment, Identity, Login, LoginChoice, ManagedIdentity, ServicePrincipal, choose, discover,
 };
 use kiln_sim_azure::{Speed, WorldSpec};
-use kiln_types::{ErrorClass, Factory, FactoryError, SecretText};
+use kiln_types::{ErrorClass, Factory, FactoryError, Secret};
 
 use crate::embedded::{ENDPOINT, Embedded};
 

@@ -8,7 +8,7 @@ use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::{Exchange, InProcess, MetadataRoute, Recorder};
 use kiln_azure::{Azure, AzureOptions};
 use kiln_sim_azure::{FaultPlan, Options, Sim, Speed, WorldSpec};
-use kiln_types::{PoolName, SecretText};
+use kiln_types::{PoolName, Secret};
 use serde_json::Value;
 use testkit::openapi::{Specs, specs};
 
@@ -119,7 +119,7 @@ impl Embedded {
         Identity::ServicePrincipal(ServicePrincipal {
             tenant: spec.tenant_id.clone(),
             client_id: spec.clients[0].client_id.clone(),
-            secret: SecretText::new(spec.clients[0].client_secret.clone()),
+            secret: Secret::new(spec.clients[0].client_secret.clone()),
         })
     }
 

@@ -1,9 +1,7 @@
 //! Requests that must never be sent.
 
 use kiln_azure::Error;
-use kiln_types::{
-    Canary, CanaryName, DefinitionName, Factory, OperationHandle, RecipeChange, Revision, SecretText, Tags,
-};
+use kiln_types::{Canary, CanaryName, DefinitionName, Factory, OperationHandle, RecipeChange, Revision, Secret, Tags};
 use serde_json::{Value, json};
 
 use crate::script::{Script, azure, on};
@@ -25,9 +23,9 @@ fn scale_set(tags: &Value) -> Value {
 
 fn canary() -> Canary {
     Canary {
-        name: CanaryName::of_run("r1").unwrap(),
+        name: CanaryName::from_run("r1").unwrap(),
         pool: "pool".parse().unwrap(),
-        line: DefinitionName { gallery: "SIG_g".parse().unwrap(), definition: "kamino-pool-prototype".into() },
+        definition: DefinitionName { gallery: "SIG_g".parse().unwrap(), definition: "kamino-pool-prototype".into() },
         number: "2026.11.15".parse().unwrap(),
         tags: Tags::new(),
     }
@@ -48,7 +46,7 @@ async fn existing_scale_sets_are_never_put() {
     let azure = azure(&script);
     let (pool, seen) = ("pool".parse().unwrap(), Revision::new("\"1\""));
     // Every verb that writes to a scale set.
-    let change = RecipeChange { image: None, custom_data: Some(SecretText::new("x")) };
+    let change = RecipeChange { image: None, custom_data: Some(Secret::new("x")) };
     azure.set_recipe(&pool, &change, &seen).await.unwrap();
     let read = azure.describe_pool(&pool).await.unwrap();
     azure.tag_pool(&read, &Tags::from([("kiln-run".to_owned(), "r1".to_owned())])).await.unwrap();
@@ -95,7 +93,7 @@ async fn deleting_a_missing_canary_succeeds() {
         on("GET", "/virtualMachineScaleSets/kiln-canary-r1").fails(404, "ResourceNotFound", "none"),
     ]);
     let azure = azure(&script);
-    let name = CanaryName::of_run("r1").unwrap();
+    let name = CanaryName::from_run("r1").unwrap();
     azure.delete_canary(&name).await.unwrap();
     let handle = azure.delete_canary(&name).await.unwrap();
     azure.settle(&handle).await.unwrap();
@@ -119,7 +117,7 @@ async fn tokens_are_not_sent_to_other_hosts() {
 #[tokio::test(start_paused = true)]
 async fn errors_contain_no_secrets_of_the_request() {
     let script = Script::new([on("PATCH", "/pool").fails(400, "InvalidParameter", "customData is too long")]);
-    let change = RecipeChange { image: None, custom_data: Some(SecretText::new("hunter2")) };
+    let change = RecipeChange { image: None, custom_data: Some(Secret::new("hunter2")) };
     let error =
         azure(&script).set_recipe(&"pool".parse().unwrap(), &change, &Revision::new("\"1\"")).await.unwrap_err();
     let shown = format!("{error} {error:?} {change:?}");

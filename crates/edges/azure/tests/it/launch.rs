@@ -8,7 +8,7 @@ use azure_core::error::ErrorKind;
 use azure_core::http::{AsyncRawResponse, HttpClient, Request};
 use kiln_azure::Azure;
 use kiln_types::{
-    Factory, MachineDisk, MachineName, MachineSpec, MachineState, Machines, Priority, Provisioning, SecretText,
+    Factory, MachineDisk, MachineName, MachineSpec, MachineState, Machines, Priority, Provisioning, Secret,
     SecurityType, Storage, Tags,
 };
 
@@ -48,7 +48,7 @@ fn spec(name: &str, image: &str, owner: &str) -> MachineSpec {
         image: image.to_owned(),
         subnet: String::new(),
         security_group: None,
-        custom_data: SecretText::new("#cloud-config\n"),
+        custom_data: Secret::new("#cloud-config\n"),
         admin_user: "azureuser".into(),
         ssh_public_key: "ssh-ed25519 AAAA".into(),
         priority: Priority::Regular,

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use kiln_prototype::{names, node_name};
 use kiln_sim_azure::{Speed, WorldSpec};
 use kiln_types::{
     Canary, CanaryName, Factory, FactoryError, ImageSource, Instance, OperationHandle, OperationState, PowerDown,
-    PowerState, Protection, Provisioning, RecipeChange, SecretText, Storage, Tags, VersionState,
+    PowerState, Protection, Provisioning, RecipeChange, Secret, Storage, Tags, VersionState, node_name_of, tags,
 };
 use tokio::time::Instant;
 
@@ -27,7 +26,7 @@ async fn pool_is_read_with_its_recipe_and_nodes() {
     let instances = stage.azure.instances(&pool.name).await.unwrap();
     assert_eq!(instances.len(), 10);
     for instance in &instances {
-        assert_eq!(node_name::node_of(&pool.name, &instance.id).unwrap(), instance.node_name);
+        assert_eq!(node_name_of(&pool.name, &instance.id).unwrap(), instance.node_name);
         assert!(instance.latest_model && instance.revision.is_some() && instance.os_disk.is_some(), "{instance:?}");
     }
 }
@@ -47,7 +46,7 @@ async fn donor_is_protected_stopped_snapshotted_and_released() {
     assert_eq!(stage.donor().await.power, PowerState::Stopped);
     let snapshot = stage.snapshot().await;
     assert_eq!(snapshot.provisioning, Provisioning::Succeeded);
-    assert_eq!(snapshot.tags[names::BUILT_FROM_TAG], before.node_name);
+    assert_eq!(snapshot.tags[tags::BUILT_FROM_TAG], before.node_name);
     stage.settle(azure.start(&pool, &held.id).await.unwrap()).await;
 
     let running = stage.donor().await;
@@ -114,7 +113,7 @@ async fn version_is_published_tested_included_used_and_deleted() {
 
     // The canary: one instance of exactly this version.
     let canary = Canary {
-        name: CanaryName::of_run("r42").unwrap(),
+        name: CanaryName::from_run("r42").unwrap(),
         pool: pool.clone(),
         line: definition.clone(),
         number: day(),
@@ -159,7 +158,7 @@ async fn version_is_published_tested_included_used_and_deleted() {
 
     let read = azure.find_definition(&definition).await.unwrap().unwrap();
     stage
-        .settle(azure.tag_definition(&read, &Tags::from([("kiln-hold".to_owned(), "bad".to_owned())])).await.unwrap())
+        .settle(azure.tag_definition(&read, &Tags::from([("kiln-paused".to_owned(), "bad".to_owned())])).await.unwrap())
         .await;
     assert_eq!(azure.find_definition(&definition).await.unwrap().unwrap().tags["kiln-hold"], "bad");
     stage.settle(azure.delete_version(&definition, &day()).await.unwrap()).await;

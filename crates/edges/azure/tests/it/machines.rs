@@ -1,7 +1,7 @@
 //! Single machines, and the leftovers of an interrupted creation.
 
 use kiln_types::{
-    MachineDisk, MachineSpec, MachineState, Machines, Priority, Provisioning, SecretText, SecurityType, Tags,
+    MachineDisk, MachineSpec, MachineState, Machines, Priority, Provisioning, Secret, SecurityType, Tags,
 };
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn spec() -> MachineSpec {
         image: "/subscriptions/s/image".into(),
         subnet: "/subscriptions/s/subnet".into(),
         security_group: Some("/subscriptions/s/nsg".into()),
-        custom_data: SecretText::new("#cloud-config\n"),
+        custom_data: Secret::new("#cloud-config\n"),
         admin_user: "azureuser".into(),
         ssh_public_key: "ssh-ed25519 AAAA".into(),
         priority: Priority::Spot,

@@ -1,8 +1,7 @@
 //! Rollback to the recipe that a pool had before the first run.
 
 use kiln_types::{
-    DefinitionName, Factory, FactoryError, ImageSource, Instance, Recipe, RecipeChange, SavedExtension, SecretText,
-    Storage,
+    DefinitionName, Factory, FactoryError, ImageSource, Instance, Recipe, RecipeChange, SavedExtension, Secret, Storage,
 };
 
 use crate::stage::{Stage, day};
@@ -30,7 +29,7 @@ async fn stripped(stage: &Stage) -> (Recipe, DefinitionName) {
 
 fn saved(recipe: &Recipe) -> SavedExtension {
     let extension = recipe.extensions.iter().find(|e| e.is_custom_script()).unwrap().clone();
-    SavedExtension { extension, protected_settings: Some(SecretText::new(PROTECTED)) }
+    SavedExtension { extension, protected_settings: Some(Secret::new(PROTECTED)) }
 }
 
 async fn grown(stage: &Stage) -> Instance {
@@ -52,7 +51,7 @@ async fn original_image_custom_data_and_script_are_restored_by_patches() {
     let saved = saved(&original);
     stage.settle(azure.put_extension(&pool, &saved).await.unwrap()).await;
     let read = stage.pool().await;
-    let back = RecipeChange { image: Some(original.image.clone()), custom_data: Some(SecretText::new(CUSTOM_DATA)) };
+    let back = RecipeChange { image: Some(original.image.clone()), custom_data: Some(Secret::new(CUSTOM_DATA)) };
     stage.settle(azure.set_recipe(&pool, &back, read.revision.as_ref().unwrap()).await.unwrap()).await;
 
     let mut restored = stage.pool().await.recipe;
@@ -96,7 +95,7 @@ async fn saved_extension_never_prints_its_secrets() {
     let stage = Stage::new("");
     let (_, pool) = (&stage.azure, stage.embedded.pool());
     let mut saved = saved(&stage.pool().await.recipe);
-    saved.protected_settings = Some(SecretText::new("no json: hunter2"));
+    saved.protected_settings = Some(Secret::new("no json: hunter2"));
     let error = stage.azure.put_extension(&pool, &saved).await.unwrap_err();
     for text in [error.to_string(), format!("{error:?}"), format!("{saved:?}")] {
         assert!(!text.contains("hunter2"), "{text}");

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kiln_azure::{Azure, Error};
 use kiln_sim_azure::{Speed, WorldSpec};
 use kiln_types::{
-    Factory, InstanceId, OperationHandle, Pool, PowerDown, PowerState, Protection, Provisioning, RecipeChange,
-    SecretText, SnapshotName, SnapshotRequest, Tags,
+    Factory, InstanceId, OperationHandle, Pool, PowerDown, PowerState, Protection, Provisioning, RecipeChange, Secret,
+    SnapshotName, SnapshotRequest, Tags,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -154,10 +154,8 @@ impl Run {
             }
             Step::Recipe(text) => {
                 let before = self.pool().await?;
-                let change = RecipeChange {
-                    image: None,
-                    custom_data: Some(SecretText::new(format!("#cloud-config\n# {text}\n"))),
-                };
+                let change =
+                    RecipeChange { image: None, custom_data: Some(Secret::new(format!("#cloud-config\n# {text}\n"))) };
                 let handle = self.azure.set_recipe(&pool, &change, before.revision.as_ref().unwrap()).await?;
                 self.pool_write(&before, handle).await?;
                 assert_eq!(self.pool().await?.recipe, before.recipe, "the readable part of the recipe is unchanged");

@@ -10,7 +10,7 @@ use kiln_azure::{Azure, AzureOptions};
 use kiln_sim_azure::serve::{Listen, Sockets};
 use kiln_sim_azure::tls::Tls;
 use kiln_sim_azure::{Options, Sim, WorldSpec};
-use kiln_types::{Factory, SecretText};
+use kiln_types::{Factory, Secret};
 
 #[test]
 fn cloud_with_private_ca_needs_the_ca_file() {
@@ -45,7 +45,7 @@ async fn connects_only_with_the_ca_file() {
     let principal = Identity::ServicePrincipal(ServicePrincipal {
         tenant: spec.tenant_id.clone(),
         client_id: spec.clients[0].client_id.clone(),
-        secret: SecretText::new(spec.clients[0].client_secret.clone()),
+        secret: Secret::new(spec.clients[0].client_secret.clone()),
     });
     for identity in [principal, Identity::Managed(ManagedIdentity::System)] {
         let kind = identity.kind();

@@ -71,7 +71,7 @@ impl Stage {
             name: names::snapshot(&self.embedded.pool()).unwrap(),
             location: self.pool().await.location,
             disk: donor.os_disk.clone().unwrap(),
-            tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), donor.node_name)]),
+            tags: Tags::from([(kiln_types::tags::BUILT_FROM_TAG.to_owned(), donor.node_name)]),
         };
         self.settle(self.azure.snapshot_os_disk(&request).await.unwrap()).await;
         self.azure.find_snapshot(&request.name).await.unwrap().unwrap()
@@ -89,7 +89,7 @@ impl Stage {
             storage,
             excluded: true,
             disk_encryption_set: None,
-            tags: Tags::from([(names::BUILT_FROM_TAG.to_owned(), "node".to_owned())]),
+            tags: Tags::from([(kiln_types::tags::BUILT_FROM_TAG.to_owned(), "node".to_owned())]),
         }
     }
 }

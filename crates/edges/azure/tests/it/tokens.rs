@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use azure_core::http::HttpClient;
 use azure_identity::Executor;
 use kiln_azure::login::{Environment, LoginChoice, choose};
-use kiln_types::{ErrorClass, Factory, FactoryError, RecipeChange, Revision, SecretText};
+use kiln_types::{ErrorClass, Factory, FactoryError, RecipeChange, Revision, Secret};
 use serde_json::json;
 
 use crate::script::{Script, azure_as, cloud, on, tokens};
@@ -28,7 +28,7 @@ async fn expired_token_is_replaced_and_the_request_repeated_once() {
     ]);
     let (credential, made) = tokens();
     let azure = azure_as(&script, credential);
-    let change = RecipeChange { image: None, custom_data: Some(SecretText::new("x")) };
+    let change = RecipeChange { image: None, custom_data: Some(Secret::new("x")) };
     for _ in 0..2 {
         azure.set_recipe(&"pool".parse().unwrap(), &change, &Revision::new("\"1\"")).await.unwrap();
     }

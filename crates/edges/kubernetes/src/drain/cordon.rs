@@ -5,7 +5,7 @@ use super::error::DrainError;
 use super::progress::Progress;
 use crate::Cluster;
 use crate::name::{NodeName, Owner};
-use crate::node::HoldScope;
+use crate::node::{HoldScope, NodeHold};
 
 impl Cluster {
     /// Cordons a node for an owner and drains it. On success the node stays held, for the work that it was drained for. If the drain fails
@@ -20,7 +20,7 @@ impl Cluster {
         cancel: impl Future<Output = ()>,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<Drained, DrainError> {
-        let before = self.node(node).await?.hold()?;
+        let before = NodeHold::read(&self.node(node).await?)?;
         let held_before = before.is_some_and(|hold| hold.owner == *owner && hold.was_cordoned.is_some());
         // Not cancellable: a write in flight could arrive after the release.
         self.hold(node, owner, HoldScope::CORDON).await?;

@@ -1,32 +1,32 @@
 //! Finding nodes.
 
-use k8s_openapi::api::core::v1::Node;
-use kiln_types::PoolName;
+use k8s_openapi::api::core::v1;
+use kiln_types::{Node, PoolName};
 use kube::Api;
 use kube::api::ListParams;
 use tokio::time::Instant;
 
+use super::convert::node_from;
 use super::provider_id::ProviderId;
-use super::seen::NodeSeen;
 use crate::name::NodeName;
 use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
 impl Cluster {
-    pub(crate) fn nodes(&self) -> Api<Node> {
+    pub(crate) fn nodes(&self) -> Api<v1::Node> {
         Api::all(self.client.clone())
     }
 
     /// The node with this name.
-    pub async fn node(&self, name: &NodeName) -> Result<NodeSeen, Error> {
+    pub async fn node(&self, name: &NodeName) -> Result<Node, Error> {
         let api = self.nodes();
         let action = format!("get node `{name}`");
         let node = self.retry(&action, Instant::now() + RETRY_FOR, || api.get(name.as_str())).await?;
-        NodeSeen::of(node)
+        node_from(node)
     }
 
     /// The node with this provider ID, if it has joined the cluster.
-    pub async fn find_node(&self, id: &ProviderId) -> Result<Option<NodeSeen>, Error> {
+    pub async fn find_node(&self, id: &ProviderId) -> Result<Option<Node>, Error> {
         let mut matches = self.nodes_that(|other| other.is_some_and(|other| other == id)).await?;
         if matches.len() > 1 {
             let nodes = matches.into_iter().map(|node| node.name).collect();
@@ -36,20 +36,20 @@ impl Cluster {
     }
 
     /// The nodes of a pool, sorted by name.
-    pub async fn nodes_of(&self, pool: &PoolName) -> Result<Vec<NodeSeen>, Error> {
+    pub async fn nodes_of(&self, pool: &PoolName) -> Result<Vec<Node>, Error> {
         self.nodes_that(|id| id.is_some_and(|id| id.is_of(pool))).await
     }
 
     /// All nodes, sorted by name, including those that are not scale set instances.
-    pub async fn all_nodes(&self) -> Result<Vec<NodeSeen>, Error> {
+    pub async fn all_nodes(&self) -> Result<Vec<Node>, Error> {
         self.nodes_that(|_| true).await
     }
 
-    async fn nodes_that(&self, wanted: impl Fn(Option<&ProviderId>) -> bool) -> Result<Vec<NodeSeen>, Error> {
-        let keep = |node: Node| {
+    async fn nodes_that(&self, wanted: impl Fn(Option<&ProviderId>) -> bool) -> Result<Vec<Node>, Error> {
+        let keep = |node: v1::Node| {
             let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
             let id = id.and_then(|id| id.parse().ok());
-            if wanted(id.as_ref()) { NodeSeen::of(node).map(Some) } else { Ok(None) }
+            if wanted(id.as_ref()) { node_from(node).map(Some) } else { Ok(None) }
         };
         let mut nodes = self.list_all("list nodes", &self.nodes(), &ListParams::default(), keep).await?;
         nodes.sort_by(|a, b| a.name.cmp(&b.name));

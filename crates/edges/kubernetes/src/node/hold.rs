@@ -1,9 +1,10 @@
 //! Holds and releases as pure functions: from a node to the patch that holds it or restores it.
 
+use kiln_types::Node;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::seen::NodeSeen;
+use crate::Error;
 use crate::name::Owner;
 
 /// Records the owner of a hold and the previous state, as JSON.
@@ -30,7 +31,7 @@ impl HoldScope {
 /// The owner of a node and the node's previous state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Hold {
+pub struct NodeHold {
     pub owner: Owner,
     /// Whether it was cordoned before; `None` when the cordon is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,6 +39,19 @@ pub struct Hold {
     /// The autoscaler annotation before; `None` when it is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaler_was: Option<PreviousValue>,
+}
+
+impl NodeHold {
+    /// Reads the hold from a node's annotation.
+    pub fn read(node: &Node) -> Result<Option<Self>, Error> {
+        let Some(text) = node.annotations.get(HOLD_ANNOTATION) else { return Ok(None) };
+        serde_json::from_str(text).map(Some).map_err(|source| Error::BadAnnotation {
+            node: node.name.clone(),
+            annotation: HOLD_ANNOTATION,
+            text: text.clone(),
+            source,
+        })
+    }
 }
 
 /// An annotation's value before the hold.
@@ -60,11 +74,11 @@ pub(crate) enum HoldAction {
 
 /// Plans a hold. A part that is already held keeps its recorded state, so that a resumed run does not mistake its own cordon for a
 /// previous one.
-pub(crate) fn plan_hold(node: &NodeSeen, current: Option<Hold>, owner: &Owner, scope: HoldScope) -> HoldAction {
+pub(crate) fn plan_hold(node: &Node, current: Option<NodeHold>, owner: &Owner, scope: HoldScope) -> HoldAction {
     let mut hold = match current {
         Some(hold) if hold.owner != *owner => return HoldAction::HeldBy(hold.owner),
         Some(hold) => hold,
-        None => Hold { owner: owner.clone(), was_cordoned: None, autoscaler_was: None },
+        None => NodeHold { owner: owner.clone(), was_cordoned: None, autoscaler_was: None },
     };
     let mut annotations = Map::new();
     let mut spec = Map::new();
@@ -85,7 +99,7 @@ pub(crate) fn plan_hold(node: &NodeSeen, current: Option<Hold>, owner: &Owner, s
 }
 
 /// Plans a release: each part is restored to its previous state. A part that another actor changed in the meantime is left alone.
-pub(crate) fn plan_release(node: &NodeSeen, current: Option<Hold>, owner: &Owner, scope: HoldScope) -> HoldAction {
+pub(crate) fn plan_release(node: &Node, current: Option<NodeHold>, owner: &Owner, scope: HoldScope) -> HoldAction {
     let Some(mut hold) = current else { return HoldAction::None };
     if hold.owner != *owner {
         return HoldAction::HeldBy(hold.owner);
@@ -113,10 +127,10 @@ pub(crate) fn plan_release(node: &NodeSeen, current: Option<Hold>, owner: &Owner
 
 /// One patch for everything, with the revision that was read: the server rejects it if the node has changed since.
 fn patch(
-    node: &NodeSeen,
+    node: &Node,
     mut annotations: Map<String, Value>,
     spec: Map<String, Value>,
-    hold: Option<&Hold>,
+    hold: Option<&NodeHold>,
 ) -> HoldAction {
     let text = hold.map(|hold| serde_json::to_string(hold).expect("names and flags are JSON"));
     if node.annotations.get(HOLD_ANNOTATION) != text.as_ref() {
@@ -134,30 +148,17 @@ fn patch(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
-    use crate::node::{Readiness, System};
 
-    fn node(cordoned: bool, annotation: Option<&str>) -> NodeSeen {
+    fn node(cordoned: bool, annotation: Option<&str>) -> Node {
         let annotations = annotation.map(|value| (AUTOSCALER_ANNOTATION.to_owned(), value.to_owned()));
-        NodeSeen {
-            name: "n".parse().unwrap(),
-            uid: "u".to_owned(),
-            provider_id: None,
-            labels: BTreeMap::new(),
+        Node {
             annotations: annotations.into_iter().collect(),
             cordoned,
-            taints: Vec::new(),
-            created: None,
-            readiness: Readiness::Ready,
-            ready_since: None,
-            heartbeat: None,
-            system: System::default(),
-            boot_id: None,
             revision: "7".to_owned(),
+            ..Node::new("n".parse().unwrap())
         }
     }
 
@@ -166,7 +167,7 @@ mod tests {
     }
 
     /// Applies a patch as the server would.
-    fn apply(mut node: NodeSeen, action: &HoldAction) -> NodeSeen {
+    fn apply(mut node: Node, action: &HoldAction) -> Node {
         let HoldAction::Patch(patch) = action else { return node };
         assert_eq!(patch["metadata"]["resourceVersion"], node.revision.as_str());
         for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
@@ -181,13 +182,13 @@ mod tests {
         node
     }
 
-    fn held(node: NodeSeen, by: &str, scope: HoldScope) -> NodeSeen {
-        let action = plan_hold(&node, node.hold().unwrap(), &owner(by), scope);
+    fn held(node: Node, by: &str, scope: HoldScope) -> Node {
+        let action = plan_hold(&node, NodeHold::read(&node).unwrap(), &owner(by), scope);
         apply(node, &action)
     }
 
-    fn released(node: NodeSeen, by: &str, scope: HoldScope) -> NodeSeen {
-        let action = plan_release(&node, node.hold().unwrap(), &owner(by), scope);
+    fn released(node: Node, by: &str, scope: HoldScope) -> Node {
+        let action = plan_release(&node, NodeHold::read(&node).unwrap(), &owner(by), scope);
         apply(node, &action)
     }
 
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn held_node_is_neither_held_nor_released_by_another_run() {
         let node = held(node(false, None), "run-1", HoldScope::CORDON);
-        let hold = node.hold().unwrap();
+        let hold = NodeHold::read(&node).unwrap();
         assert_eq!(plan_hold(&node, hold.clone(), &owner("run-2"), HoldScope::ALL), HoldAction::HeldBy(owner("run-1")));
         assert_eq!(plan_release(&node, hold, &owner("run-2"), HoldScope::ALL), HoldAction::HeldBy(owner("run-1")));
     }

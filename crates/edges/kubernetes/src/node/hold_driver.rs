@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use kiln_types::Node;
 use kube::api::{Patch, PatchParams};
 use tokio::time::{Instant, sleep};
 
-use super::hold::{Hold, HoldAction, HoldScope, plan_hold, plan_release};
-use super::seen::NodeSeen;
+use super::convert::node_from;
+use super::hold::{HoldAction, HoldScope, NodeHold, plan_hold, plan_release};
 use crate::name::{NodeName, Owner};
 use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
@@ -17,8 +18,8 @@ const AFTER_CONFLICT: Duration = Duration::from_millis(10);
 const LONGEST_AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
 impl Cluster {
-    /// Holds a node for an owner, and returns its new state. Holding again action the owner already holds changes nothing.
-    pub async fn hold(&self, node: &NodeName, owner: &Owner, scope: HoldScope) -> Result<NodeSeen, Error> {
+    /// Holds a node for an owner, and returns its new state. Holding again what the owner already holds changes nothing.
+    pub async fn hold(&self, node: &NodeName, owner: &Owner, scope: HoldScope) -> Result<Node, Error> {
         self.patch_until_settled(&format!("hold node `{node}`"), node, |current, hold| {
             plan_hold(current, hold, owner, scope)
         })
@@ -39,22 +40,22 @@ impl Cluster {
         &self,
         action: &str,
         name: &NodeName,
-        decide: impl Fn(&NodeSeen, Option<Hold>) -> HoldAction,
-    ) -> Result<NodeSeen, Error> {
+        decide: impl Fn(&Node, Option<NodeHold>) -> HoldAction,
+    ) -> Result<Node, Error> {
         let api = self.nodes();
         let deadline = Instant::now() + RETRY_FOR;
         let mut attempts = 0;
         while Instant::now() < deadline {
             attempts += 1;
-            let current = NodeSeen::of(self.retry(action, deadline, || api.get(name.as_str())).await?)?;
-            let patch = match decide(&current, current.hold()?) {
+            let current = node_from(self.retry(action, deadline, || api.get(name.as_str())).await?)?;
+            let patch = match decide(&current, NodeHold::read(&current)?) {
                 HoldAction::None => return Ok(current),
                 HoldAction::HeldBy(by) => return Err(Error::HeldByAnother { node: name.clone(), by }),
                 HoldAction::Patch(patch) => Patch::Merge(patch),
             };
             let params = PatchParams::default();
             match self.retry(action, deadline, || api.patch(name.as_str(), &params, &patch)).await {
-                Ok(node) => return NodeSeen::of(node),
+                Ok(node) => return node_from(node),
                 Err(error) if error.is_conflict() => {
                     let wait = (AFTER_CONFLICT * attempts).min(LONGEST_AFTER_CONFLICT);
                     sleep(self.options.jitter.apply(wait)).await;

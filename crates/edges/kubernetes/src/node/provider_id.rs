@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kiln_types::{InstanceId, PoolName};
+use kiln_types::{InstanceId, Node, PoolName};
 
 /// A text that is not the provider ID of a scale set instance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +74,11 @@ impl PartialEq for ProviderId {
 impl Eq for ProviderId {}
 
 impl ProviderId {
+    /// The instance that a node runs on, if it is an instance of a scale set.
+    pub fn from_node(node: &Node) -> Option<Self> {
+        node.provider_id.as_deref()?.parse().ok()
+    }
+
     /// Whether the machine belongs to this pool.
     pub fn is_of(&self, pool: &PoolName) -> bool {
         self.pool.as_str().eq_ignore_ascii_case(pool.as_str())

@@ -4,11 +4,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1;
+use kiln_types::Node;
 use kube::api::{WatchEvent, WatchParams};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::seen::{NodeSeen, Readiness};
+use super::convert::node_from;
 use crate::name::NodeName;
 use crate::request::{Outage, once};
 use crate::{Cluster, Error};
@@ -31,7 +32,7 @@ const BETWEEN_WATCHES: Duration = Duration::from_millis(100);
 
 impl Cluster {
     /// Waits until a node is ready; the error names the last reason. Outages of the server are waited out.
-    pub async fn wait_ready(&self, name: &NodeName, when: &ReadyWhen, within: Duration) -> Result<NodeSeen, Error> {
+    pub async fn wait_ready(&self, name: &NodeName, when: &ReadyWhen, within: Duration) -> Result<Node, Error> {
         let deadline = Instant::now() + within;
         let mut outage = Outage::default();
         let mut failures = 0;
@@ -69,14 +70,9 @@ impl Cluster {
     }
 
     /// Reads the node and watches it; `None` when the watch ended before it was ready.
-    async fn until_ready(
-        &self,
-        name: &NodeName,
-        when: &ReadyWhen,
-        reason: &mut String,
-    ) -> Result<Option<NodeSeen>, Error> {
+    async fn until_ready(&self, name: &NodeName, when: &ReadyWhen, reason: &mut String) -> Result<Option<Node>, Error> {
         let api = self.nodes();
-        let seen = NodeSeen::of(once(&format!("get node `{name}`"), api.get(name.as_str())).await?)?;
+        let seen = node_from(once(&format!("get node `{name}`"), api.get(name.as_str())).await?)?;
         let revision = seen.revision.clone();
         if judge(&seen, when, reason) {
             return Ok(Some(seen));
@@ -87,7 +83,7 @@ impl Cluster {
         let silent = Instant::now() + Duration::from_secs(WATCH_SECONDS.into()) + WATCH_SLACK;
         loop {
             let Ok(event) = timeout_at(silent, events.try_next()).await else { return Ok(None) };
-            let node: Node = match event.map_err(|error| Error::from_kube(&action, error))? {
+            let node: v1::Node = match event.map_err(|error| Error::from_kube(&action, error))? {
                 Some(WatchEvent::Added(node) | WatchEvent::Modified(node)) => node,
                 Some(WatchEvent::Deleted(_)) => {
                     "the node was deleted".clone_into(reason);
@@ -97,7 +93,7 @@ impl Cluster {
                 Some(WatchEvent::Error(status)) => return Err(Error::from_kube(&action, kube::Error::Api(status))),
                 None => return Ok(None),
             };
-            let seen = NodeSeen::of(node)?;
+            let seen = node_from(node)?;
             if judge(&seen, when, reason) {
                 return Ok(Some(seen));
             }
@@ -106,7 +102,7 @@ impl Cluster {
 }
 
 /// Whether the node is ready; if not, `reason` is updated.
-fn judge(seen: &NodeSeen, when: &ReadyWhen, reason: &mut String) -> bool {
+fn judge(seen: &Node, when: &ReadyWhen, reason: &mut String) -> bool {
     if let ReadyWhen::BootedSince(before) = when
         && seen.boot_id.as_ref().is_none_or(|boot| boot == before)
     {
@@ -114,5 +110,5 @@ fn judge(seen: &NodeSeen, when: &ReadyWhen, reason: &mut String) -> bool {
         return false;
     }
     *reason = seen.readiness.to_string();
-    seen.readiness == Readiness::Ready
+    seen.is_ready()
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use kiln_types::Node;
 use tokio::time::{Instant, sleep_until};
 
 use super::hold::HoldScope;
-use super::seen::NodeSeen;
 use crate::name::{NodeName, Owner};
 use crate::request::{Outage, once};
 use crate::{Cluster, Error};
@@ -22,7 +22,7 @@ impl Cluster {
         name: &NodeName,
         owner: &Owner,
         within: Duration,
-    ) -> Result<NodeSeen, Error> {
+    ) -> Result<Node, Error> {
         let deadline = Instant::now() + within;
         let (api, action) = (self.nodes(), format!("wait for node `{name}` to register"));
         let mut outage = Outage::default();

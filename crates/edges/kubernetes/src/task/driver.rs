@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use futures_util::AsyncReadExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
-use kiln_node_plan::{CustomData, Findings, Inspection, SecretBytes};
+use kiln_node_plan::Findings;
 use kiln_tls::{Reader, SystemRandom};
+use kiln_types::{CustomData, Inspection, Node, SecretBytes};
 use kube::api::{DeleteParams, LogParams, PostParams, Preconditions};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -18,7 +19,6 @@ use tokio::time::{Instant, sleep};
 use super::pod::{RESULT_KEY, SECRET_RESULT_KEY, SIMULATED_ANNOTATION, Task, TaskImage, TaskSpec, task_object_name};
 use crate::event::{EventKind, NodeEvent};
 use crate::name::{Namespace, Owner};
-use crate::node::NodeSeen;
 use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
@@ -36,7 +36,7 @@ pub(super) struct TaskRun<'a> {
     pub(super) image: &'a TaskImage,
     pub(super) within: Duration,
     pub(super) task: Task,
-    pub(super) node: &'a NodeSeen,
+    pub(super) node: &'a Node,
     pub(super) run: &'a Owner,
 }
 

@@ -3,22 +3,21 @@
 use std::future::Future;
 use std::time::Duration;
 
-use kiln_node_plan::Inspection;
+use kiln_types::{Inspection, Node};
 
 use super::driver::TaskRun;
 use super::pod::{Task, TaskImage, WITHIN};
 use crate::name::{Namespace, Owner};
-use crate::node::NodeSeen;
 use crate::{Cluster, Error};
 
 /// Inspects nodes, and prepares them for cloning.
 pub trait Inspector: Send + Sync {
     /// Inspects a node without changing it.
-    fn inspect(&self, node: &NodeSeen, run: &Owner) -> impl Future<Output = Result<Inspection, Error>> + Send;
+    fn inspect(&self, node: &Node, run: &Owner) -> impl Future<Output = Result<Inspection, Error>> + Send;
 
     /// Installs the unit that gives a clone its own identity at first boot, and records the node's VM ID. Nothing is removed, and an
     /// installed unit is kept.
-    fn install_first_boot(&self, node: &NodeSeen, run: &Owner) -> impl Future<Output = Result<(), Error>> + Send;
+    fn install_first_boot(&self, node: &Node, run: &Owner) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
 /// Uses pods that are announced by an event, bound to the node and removed afterwards.
@@ -50,7 +49,7 @@ impl PodInspector {
         Self { within, ..self }
     }
 
-    fn run<'a>(&'a self, task: Task, node: &'a NodeSeen, run: &'a Owner) -> TaskRun<'a> {
+    fn run<'a>(&'a self, task: Task, node: &'a Node, run: &'a Owner) -> TaskRun<'a> {
         TaskRun {
             cluster: &self.cluster,
             namespace: &self.namespace,
@@ -64,12 +63,12 @@ impl PodInspector {
 }
 
 impl Inspector for PodInspector {
-    async fn inspect(&self, node: &NodeSeen, run: &Owner) -> Result<Inspection, Error> {
+    async fn inspect(&self, node: &Node, run: &Owner) -> Result<Inspection, Error> {
         let result = self.run(Task::Inspect, node, run).execute().await?;
         Ok(result.inspection.expect("a successful inspection has findings"))
     }
 
-    async fn install_first_boot(&self, node: &NodeSeen, run: &Owner) -> Result<(), Error> {
+    async fn install_first_boot(&self, node: &Node, run: &Owner) -> Result<(), Error> {
         self.run(Task::InstallFirstBoot, node, run).execute().await.map(drop)
     }
 }

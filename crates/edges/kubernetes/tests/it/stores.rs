@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kiln_kubernetes::{Error, OriginalRecipe, OriginalStore, SaveOutcome, VersionRecords};
-use kiln_types::{Extension, ImageSource, MarketplaceImage, SavedExtension, SecretText, VersionNumber};
+use kiln_types::{Extension, ImageSource, MarketplaceImage, SavedExtension, Secret, VersionNumber};
 use serde_json::json;
 
 use crate::fake::{Fake, Fault};
@@ -21,7 +21,7 @@ fn recipe(run: &str) -> OriginalRecipe {
         kind: "CustomScript".to_owned(),
         ..Extension::default()
     };
-    let protected_settings = Some(SecretText::new(r#"{"commandToExecute":"join hunter2"}"#));
+    let protected_settings = Some(Secret::new(r#"{"commandToExecute":"join hunter2"}"#));
     OriginalRecipe {
         image: ImageSource::Marketplace(MarketplaceImage {
             publisher: "microsoft-aks".to_owned(),
@@ -30,7 +30,7 @@ fn recipe(run: &str) -> OriginalRecipe {
             version: "2021.01.28".to_owned(),
         }),
         extensions: vec![SavedExtension { extension, protected_settings }],
-        custom_data: Some(SecretText::new("#cloud-config\ntoken: hunter2\n")),
+        custom_data: Some(Secret::new("#cloud-config\ntoken: hunter2\n")),
         saved_by: run.parse().unwrap(),
     }
 }

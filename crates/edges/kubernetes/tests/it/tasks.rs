@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kiln_kubernetes::{
-    Error, Inspector, NodeSeen, Owner, PodInspector, RESULT_ANNOTATION, RESULT_KEY, SECRET_RESULT_ANNOTATION,
-    SECRET_RESULT_KEY, SIMULATED_ANNOTATION,
+    Error, Inspector, Owner, PodInspector, RESULT_ANNOTATION, RESULT_KEY, SECRET_RESULT_ANNOTATION, SECRET_RESULT_KEY,
+    SIMULATED_ANNOTATION,
 };
 use serde_json::{Value, json};
 
@@ -24,18 +24,18 @@ fn findings(kernel: &str) -> Value {
     json!({
         "hostName": "node-1", "vmId": "v", "osRelease": "Ubuntu", "kernel": kernel, "kubeletVersion": "v1.33.0",
         "runtimeVersion": "containerd://2", "packages": {"bash": "5"}, "disk": {"sizeBytes": 10, "usedBytes": 3}, "fstab": [],
-        "joinCredential": serde_json::to_value(kiln_node_plan::JoinCredential::StaticClientCertificate { path: "/c".to_owned() }).unwrap(),
+        "joinCredential": serde_json::to_value(kiln_types::JoinCredential::StaticClientCertificate { path: "/c".to_owned() }).unwrap(),
         // sha256 of `abc`.
         "customData": {"present": true, "size": 3, "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
     })
 }
 
-async fn node(fake: &Fake, annotations: Value) -> NodeSeen {
+async fn node(fake: &Fake, annotations: Value) -> kiln_types::Node {
     fake.put("nodes", json!({"metadata": {"name": "node-1", "annotations": annotations}, "spec": {}}));
     fake.cluster().node(&"node-1".parse().unwrap()).await.unwrap()
 }
 
-async fn simulated(fake: &Fake) -> NodeSeen {
+async fn simulated(fake: &Fake) -> kiln_types::Node {
     node(fake, json!({(SIMULATED_ANNOTATION): "true"})).await
 }
 

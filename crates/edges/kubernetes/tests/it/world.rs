@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{self, ConfigMap, Pod};
 use kiln_kubernetes::rbac::PERMISSIONS;
 use kiln_kubernetes::{
-    Cluster, ClusterOptions, Inspector, Jitter, Namespace, NodeSeen, OriginalRecipe, OriginalStore, Owner,
-    PodInspector, SaveOutcome, VersionRecords, WallClock,
+    Cluster, ClusterOptions, Inspector, Jitter, Namespace, Node, OriginalRecipe, OriginalStore, Owner, PodInspector,
+    SaveOutcome, VersionRecords, WallClock,
 };
 use kiln_sim_azure::{Options, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::Kubelets;
-use kiln_types::{Extension, ImageSource, SavedExtension, SecretText};
+use kiln_types::{Extension, ImageSource, Node, SavedExtension, Secret};
 use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -61,7 +61,7 @@ async fn world() -> World {
 }
 
 impl World {
-    async fn donor(&self) -> NodeSeen {
+    async fn donor(&self) -> Node {
         let pool = self.sim.spec().pools[0].name.parse().unwrap();
         self.cluster.nodes_of(&pool).await.unwrap().remove(3)
     }
@@ -114,9 +114,11 @@ async fn simulated_nodes_have_what_donor_selection_needs_and_no_other_manager() 
     let nodes = world.cluster.all_nodes().await.unwrap();
     assert_eq!(nodes.len(), world.sim.machines().len());
     for node in &nodes {
-        assert!(node.machine().is_some() && node.created.is_some() && node.ready_since.is_some(), "{node:?}");
+        assert!(
+            ProviderId::from_node(node).is_some() && node.created.is_some() && node.ready_since.is_some(),
+            "{node:?}"
+        );
         assert!(!node.is_windows() && !node.system.kubelet.is_empty(), "{node:?}");
-        assert_eq!(node.managed_by(), None, "{node:?}");
     }
     assert_eq!(world.cluster.kamino_jobs().await.unwrap(), []);
     let access = world.cluster.check_access(&world.namespace, &PERMISSIONS).await.unwrap();
@@ -133,9 +135,9 @@ async fn embedded_server_stores_recipes_and_version_records_like_a_real_one() {
         image: ImageSource::Other("/subscriptions/s/x".to_owned()),
         extensions: vec![SavedExtension {
             extension: Extension { name: "cse".to_owned(), ..Extension::default() },
-            protected_settings: Some(SecretText::new("{}")),
+            protected_settings: Some(Secret::new("{}")),
         }],
-        custom_data: Some(SecretText::new("#cloud-config\n")),
+        custom_data: Some(Secret::new("#cloud-config\n")),
         saved_by: run(),
     };
     let originals = OriginalStore::new(&world.cluster, &world.namespace, &pool);

@@ -10,7 +10,7 @@ use kiln_kubernetes::{
     Cluster, ClusterOptions, Jitter, NodeName, RESULT_ANNOTATION, RESULT_KEY, SECRET_RESULT_ANNOTATION,
     SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, WallClock, connect,
 };
-use kiln_node_plan::JoinCredential;
+use kiln_types::JoinCredential;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{DynamicObject, GroupVersionKind};

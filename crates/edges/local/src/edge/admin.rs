@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kiln_prototype::node_name::node_of;
-use kiln_types::{ImageSource, InstanceId, PoolName, PowerDown, SecretText, Tags};
+use kiln_types::node_name_of;
+use kiln_types::{ImageSource, InstanceId, PoolName, PowerDown, Secret, Tags};
 use serde::Serialize;
 
 use super::reconcile::Failures;
@@ -25,7 +25,7 @@ pub struct PoolSpec {
     pub capacity: u32,
     pub size: Size,
     /// Read by a machine at first boot.
-    pub custom_data: Option<SecretText>,
+    pub custom_data: Option<Secret>,
     pub tags: Tags,
 }
 
@@ -168,7 +168,7 @@ impl<P: MachineRunner> Local<P> {
 
 /// Refuses a pool whose node names would not be host names: at most 63 characters, without capital letters and `_`.
 fn require_node_names(pool: &PoolName) -> Result<(), Error> {
-    let node = node_of(pool, &instance_id(0))?;
+    let node = node_name_of(pool, &instance_id(0))?;
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if node.len() <= 63 && node.chars().all(plain) {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kiln_types::{CANARY_TAG, Canary, CanaryName, ImageSource, NO_OP_CUSTOM_DATA, SecretText};
+use kiln_types::{CANARY_TAG, Canary, CanaryName, ImageSource, NO_OP_CUSTOM_DATA, Secret};
 
 use super::{Local, State};
 use crate::error::Error;
@@ -14,7 +14,7 @@ impl<P: MachineRunner> Local<P> {
         let wanted = canary.clone();
         self.locked(move |_, store| {
             let name = wanted.name.pool();
-            let image = ImageSource::ExactVersion(wanted.line.clone(), wanted.number.clone());
+            let image = ImageSource::ExactVersion(wanted.definition.clone(), wanted.number.clone());
             if let Some(found) = store.find::<PoolRecord>(name.as_str())? {
                 let is_canary = found.tags.get(CANARY_TAG).is_some_and(|pool| pool == wanted.pool.as_str());
                 if is_canary && found.image == image && !found.deleting {
@@ -36,7 +36,7 @@ impl<P: MachineRunner> Local<P> {
                 model: 1,
                 image,
                 // As in the recipe after the run: the image must bring its configuration itself.
-                custom_data: Some(StoredSecret(SecretText::new(NO_OP_CUSTOM_DATA))),
+                custom_data: Some(StoredSecret(Secret::new(NO_OP_CUSTOM_DATA))),
                 tags,
                 deleting: false,
             })

@@ -71,7 +71,7 @@ impl<P: MachineRunner> Local<P> {
     pub(super) async fn put_version(&self, publication: &Publication) -> Result<(), Error> {
         let wanted = publication.clone();
         self.locked(move |state, store| {
-            let key = version_key(&wanted.line, &wanted.number);
+            let key = version_key(&wanted.definition, &wanted.number);
             match store.find::<VersionRecord>(&key)? {
                 Some(found) if found.source == wanted.source && found.tags == wanted.tags => return Ok(()),
                 Some(found) => {
@@ -80,10 +80,10 @@ impl<P: MachineRunner> Local<P> {
                 }
                 None => {}
             }
-            store.get::<ImageDefinition>(&definition_key(&wanted.line))?;
+            store.get::<ImageDefinition>(&definition_key(&wanted.definition))?;
             let snapshot: SnapshotRecord = store.get(ids::parse_snapshot_id(&wanted.source)?.as_str())?;
             store.put(&VersionRecord {
-                definition: wanted.line,
+                definition: wanted.definition,
                 number: wanted.number,
                 source: wanted.source,
                 kind: snapshot.kind,

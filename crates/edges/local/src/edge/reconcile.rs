@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kiln_prototype::node_name::node_of;
+use kiln_types::node_name_of;
 use kiln_types::{ImageSource, PoolName, PowerDown, Protection};
 
 use super::{Local, State};
@@ -83,7 +83,7 @@ impl State {
                 name: key.clone(),
                 revision: 1,
                 membership: Some(Membership { pool: name.clone(), instance: *instance, model: pool.model }),
-                computer_name: node_of(name, &id)?,
+                computer_name: node_name_of(name, &id)?,
                 vm_id: (self.options.new_id)(),
                 kind,
                 number: numbers.take()?,

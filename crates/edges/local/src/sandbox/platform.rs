@@ -97,7 +97,7 @@ fn write(path: &Path, text: &str) -> Result<(), SandboxError> {
 
 #[cfg(test)]
 mod tests {
-    use kiln_types::SecretText;
+    use kiln_types::Secret;
 
     use super::*;
     use crate::{DiskPath, MachineKind};
@@ -112,7 +112,7 @@ mod tests {
             kind: MachineKind::Nspawn,
             disk: DiskPath::Qcow2("/nowhere".into()),
             number: 3,
-            custom_data: Some(SecretText::new("hunter2")),
+            custom_data: Some(Secret::new("hunter2")),
             cores: 1,
             memory_mib: 512,
         };

@@ -115,7 +115,7 @@ impl Bench {
         };
         local.create_definition(&definition).await.unwrap();
         let publication = Publication {
-            line: line(),
+            definition: line(),
             number: number.parse().unwrap(),
             location: "local".into(),
             source: format!("/local/snapshots/{snapshot}"),

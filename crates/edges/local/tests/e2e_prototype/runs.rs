@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_engine::{
-    BackRequest, Ending, News, RefreshRequest, Report, Silent, Watcher, refresh, resume, rollback, update,
+    DiscardEvents, EventSink, RefreshRequest, RunEnd, RunEvent, RunReport, refresh, resume, rollback, update,
 };
 use kiln_local::ids;
-use kiln_prototype::back::To;
+use kiln_prototype::journal::Outcome;
 use kiln_prototype::names;
+use kiln_prototype::rollback::{RollbackRequest, RollbackTarget};
 use kiln_types::{Factory, ImageSource, PowerState, Protection, Provisioning};
 use tokio::sync::Notify;
 
@@ -47,18 +48,18 @@ async fn left(setup: &Setup) -> Left {
     }
 }
 
-/// Dies after so many news.
+/// Dies after a number of events.
 struct DieAfter {
     left: AtomicUsize,
     last: Mutex<String>,
     died: Notify,
 }
 
-impl Watcher for DieAfter {
-    fn told(&self, news: News) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+impl EventSink for DieAfter {
+    fn record(&self, event: RunEvent) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-                *self.last.lock().unwrap() = format!("{:?}", news.what);
+                *self.last.lock().unwrap() = format!("{:?}", event.kind);
                 self.died.notify_one();
                 pending::<()>().await;
             }
@@ -121,7 +122,7 @@ async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from(
     let context = setup.process(Arc::new(Silent));
     let original = left(&setup).await.image;
     let report = Box::pin(update(&context, &request(1))).await.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     let refreshed = Box::pin(refresh(&context, &RefreshRequest { grace_seconds: 30, ..Default::default() })).await;
     let refreshed = refreshed.unwrap();
     assert!(refreshed.done && refreshed.left.is_empty(), "{refreshed:?}");
@@ -143,7 +144,7 @@ async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from(
     assert_eq!(setup.files("workers_4").await, ["booted-workers000004"], "nothing of the donor is on it");
 }
 
-/// Every so many news: all of them would take a minute, and each verb is killed at each of its changes elsewhere.
+/// Only every seventh event, because all of them would take a minute. Other tests kill each operation at each of its changes.
 const STRIDE: usize = 7;
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +152,7 @@ async fn a_run_that_dies_is_finished_by_another_process() {
     let setup = Setup::start().await;
     let (watcher, report) = die_after(&setup, usize::MAX).await;
     let report = report.unwrap();
-    assert!(matches!(report.ending, Ending::Completed { .. }), "{}", report.ending);
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
     let points = usize::MAX - watcher.left.load(Ordering::Relaxed);
     let whole = left(&setup).await;
     let mut resumed = 0;

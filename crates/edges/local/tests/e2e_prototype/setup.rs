@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use kiln_engine::{Context, Request, Stop, Watcher, Wish};
-use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, NodeSeen, PodInspector, Readiness, Jitter, WallClock};
+use kiln_kubernetes::{Cluster, ClusterOptions, Jitter, NodeName, NodeSeen, PodInspector, Readiness, WallClock};
 use kiln_local::{
     DiskPath, Local, LocalOptions, MachineConfig, MachineKey, MachineKind, MachineRunner, PoolSpec, QemuImg,
     RunnerError, Store, ids,
@@ -19,7 +19,7 @@ use kiln_local::{
 use kiln_sim_azure::{MachineView, Options, PowerView, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{Disks, Kubelets, create_node_agent};
-use kiln_types::{PoolName, PowerDown, SecretText, Tags};
+use kiln_types::{PoolName, PowerDown, Secret, Tags};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::task::JoinHandle;
@@ -97,8 +97,11 @@ pub(crate) fn pool() -> PoolName {
     "workers".parse().unwrap()
 }
 
-pub(crate) fn request(number: u32) -> Request {
-    Request { node: format!("workers{number:06}").parse().unwrap(), wish: Wish::default() }
+pub(crate) fn request(number: u32) -> RunRequest {
+    RunRequest {
+        node: format!("workers{number:06}").parse().unwrap(),
+        options: kiln_prototype::run::RunOptions::default(),
+    }
 }
 
 impl Setup {
@@ -131,7 +134,7 @@ impl Setup {
             image: ids::image_id("debian"),
             capacity: 2,
             size: "1x512".parse().unwrap(),
-            custom_data: Some(SecretText::new("#cloud-config\nhostname: x\n")),
+            custom_data: Some(Secret::new("#cloud-config\nhostname: x\n")),
             tags: Tags::new(),
         };
         local.create_pool(&spec).await.unwrap();
@@ -164,13 +167,13 @@ impl Setup {
         Cluster::new(Client::new(self.server.service(), "default"), options)
     }
 
-    pub(crate) fn process(&self, watcher: Arc<dyn Watcher>) -> Context<Local<Plugs>> {
+    pub(crate) fn process(&self, events: Arc<dyn EventSink>) -> Context<Local<Plugs>> {
         let cluster = self.cluster();
         let namespace = NAMESPACE.parse().unwrap();
         let runs = self.runs.clone();
         Context {
             factory: Arc::new(self.local()),
-            inside: Arc::new(PodInspector::new(&cluster, &namespace, "kiln:test")),
+            inspector: Arc::new(PodInspector::new(&cluster, &namespace, "kiln:test")),
             cluster,
             namespace,
             resource_group: ids::GROUP.to_owned(),
@@ -178,7 +181,7 @@ impl Setup {
             ids: Arc::new(move || format!("r{}", runs.fetch_add(1, Ordering::Relaxed)).parse().unwrap()),
             own_node: None,
             who: "alice@test".to_owned(),
-            watcher,
+            events,
             stop: Stop::never(),
         }
     }
@@ -193,9 +196,8 @@ impl Setup {
     /// Waits until every machine has a Ready node.
     pub(crate) async fn until_ready(&self) {
         for _ in 0..600 {
-            let ready = |node: &NodeSeen| node.readiness == Readiness::Ready;
             let nodes = self.cluster().all_nodes().await.unwrap();
-            if nodes.len() == self.local().machines().await.unwrap().len() && nodes.iter().all(ready) {
+            if nodes.len() == self.local().machines().await.unwrap().len() && nodes.iter().all(Node::is_ready) {
                 return;
             }
             sleep(Duration::from_secs(1)).await;

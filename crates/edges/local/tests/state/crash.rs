@@ -5,7 +5,7 @@ use std::fs;
 use std::pin::Pin;
 
 use kiln_local::{Error, Local};
-use kiln_types::{Factory, ImageSource, Machines, OWNER_TAG, PowerDown, Protection, RecipeChange, SecretText, Tags};
+use kiln_types::{Factory, ImageSource, Machines, OWNER_TAG, PowerDown, Protection, RecipeChange, Secret, Tags};
 
 use crate::support::{
     FakeRunner, Setup, canary, files_on, gallery, id, image_definition, line, machine_name, machine_spec, pool,
@@ -58,7 +58,7 @@ const LIFE: [(&str, Operation); 23] = [
         Box::pin(async {
             let read = l.describe_pool(&pool()).await?;
             let image = Some(ImageSource::Definition(line()));
-            let change = RecipeChange { image, custom_data: Some(SecretText::new("#cloud-config\n")) };
+            let change = RecipeChange { image, custom_data: Some(Secret::new("#cloud-config\n")) };
             l.set_recipe(&pool(), &change, &read.revision.unwrap()).await.map(drop)
         })
     }),

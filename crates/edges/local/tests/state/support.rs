@@ -13,7 +13,7 @@ use kiln_local::{
 use kiln_types::{
     Architecture, Canary, CanaryName, DefinitionIdentity, DefinitionName, Factory, Gallery, Generation,
     ImageDefinition, ImageSource, Instance, InstanceId, MachineDisk, MachineName, MachineSpec, Pool, PoolName,
-    PowerDown, Priority, Publication, SecretText, SecurityType, SnapshotRequest, Storage, Tags,
+    PowerDown, Priority, Publication, Secret, SecurityType, SnapshotRequest, Storage, Tags,
 };
 
 /// Machines in memory, each of which writes a file when it starts.
@@ -166,7 +166,7 @@ pub(crate) fn pool_spec(capacity: u32) -> PoolSpec {
         image: "/local/images/debian".into(),
         capacity,
         size: "1x512".parse().unwrap(),
-        custom_data: Some(SecretText::new("hunter2")),
+        custom_data: Some(Secret::new("hunter2")),
         tags: Tags::new(),
     }
 }
@@ -203,7 +203,7 @@ pub(crate) fn snapshot_request(name: &str, instance: &Instance) -> SnapshotReque
 
 pub(crate) fn publication(snapshot: &str, number: &str) -> Publication {
     Publication {
-        line: line(),
+        definition: line(),
         number: number.parse().unwrap(),
         location: "local".into(),
         source: format!("/local/snapshots/{snapshot}"),
@@ -218,9 +218,9 @@ pub(crate) fn publication(snapshot: &str, number: &str) -> Publication {
 
 pub(crate) fn canary(number: &str) -> Canary {
     Canary {
-        name: CanaryName::of_run("r1").unwrap(),
+        name: CanaryName::from_run("r1").unwrap(),
         pool: pool(),
-        line: line(),
+        definition: line(),
         number: number.parse().unwrap(),
         tags: Tags::new(),
     }
@@ -235,7 +235,7 @@ pub(crate) fn machine_spec(name: &str, image: &str, owner: &str) -> MachineSpec 
         image: image.into(),
         subnet: String::new(),
         security_group: None,
-        custom_data: SecretText::new("hunter2"),
+        custom_data: Secret::new("hunter2"),
         admin_user: String::new(),
         ssh_public_key: String::new(),
         priority: Priority::Regular,

@@ -9,7 +9,7 @@ use crate::support::{
 use kiln_local::{Error, MachineKey, MachineKind, MachineRunner, Store};
 use kiln_types::{
     ErrorClass, Factory, FactoryError, ImageSource, MachineState, Machines, OperationHandle, OperationState, PowerDown,
-    PowerState, Protection, Provisioning, RecipeChange, SavedExtension, SecretText, Tags,
+    PowerState, Protection, Provisioning, RecipeChange, SavedExtension, Secret, Tags,
 };
 
 fn key(text: &str) -> MachineKey {
@@ -26,7 +26,7 @@ async fn new_pool_has_running_machines_whose_node_names_identify_them() {
     let names: Vec<&str> = instances.iter().map(|instance| instance.node_name.as_str()).collect();
     assert_eq!(names, ["workers000000", "workers000001"]);
     for instance in &instances {
-        let found = kiln_prototype::node_name::instance_of(&instance.node_name).unwrap();
+        let found = kiln_types::instance_from_node_name(&instance.node_name).unwrap();
         assert_eq!(found, (pool(), instance.id.clone()));
         assert_eq!((instance.power, &instance.provisioning), (PowerState::Running, &Provisioning::Succeeded));
         assert!(instance.latest_model);
@@ -35,7 +35,7 @@ async fn new_pool_has_running_machines_whose_node_names_identify_them() {
     let numbers: Vec<u16> = local.machines().await.unwrap().iter().map(|machine| machine.number).collect();
     assert_eq!(numbers, [1, 2]);
     let config = local.machine_config(&key("workers_0")).await.unwrap();
-    assert_eq!(config.custom_data.as_ref().map(SecretText::expose), Some("hunter2"));
+    assert_eq!(config.custom_data.as_ref().map(Secret::expose), Some("hunter2"));
     assert!(!format!("{config:?}").contains("hunter2"));
 
     local.create_pool(&pool_spec(2)).await.unwrap();
@@ -165,7 +165,7 @@ async fn change_based_on_an_older_revision_is_refused() {
     let again = local.add_instances(&read, 1).await.unwrap_err();
     assert!(again.precondition(), "{again}");
     assert!(local.tag_pool(&read, &Tags::new()).await.unwrap_err().precondition());
-    let change = RecipeChange { image: None, custom_data: Some(SecretText::new("other")) };
+    let change = RecipeChange { image: None, custom_data: Some(Secret::new("other")) };
     let stale = local.set_recipe(&pool(), &change, read.revision.as_ref().unwrap()).await.unwrap_err();
     assert!(stale.precondition(), "{stale}");
     assert_eq!(local.describe_pool(&pool()).await.unwrap().capacity, 3);

@@ -10,7 +10,7 @@ use kiln_azure::login::Environment;
 use kiln_bootstrap::{Resolved, Source, resolve, sources};
 use kiln_engine::detect::{self, AzureJsonFacts, Detected, KarpenterNames, KarpenterObjects, karpenter};
 use kiln_kubernetes::Endpoint;
-use kiln_prototype::ready_time::Span;
+use kiln_prototype::span::Span;
 
 use super::files;
 use super::sources::Sources;

@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &Settings, output: Output, now: &dyn Fn() -> Timest
             let facts = found.facts.iter();
             let facts = facts
                 .map(|fact| json!({"field": fact.field, "value": value(fact.field, &fact.text), "call": fact.call}));
-            let misses = found.misses.iter().map(|miss| json!({"field": miss.field, "reason": miss.why}));
+            let misses = found.misses.iter().map(|miss| json!({"field": miss.field, "reason": miss.reason}));
             let answer = json!({"found": facts.collect::<Vec<_>>(), "notFound": misses.collect::<Vec<_>>()});
             format!("{}\n", serde_json::to_string_pretty(&answer).map_err(Failure::failed)?)
         }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use indicatif::{ProgressBar, ProgressStyle};
-use kiln_engine::{Happening, News, Watcher};
+use kiln_engine::{EventSink, RunEvent, RunEventKind};
 use kiln_prototype::journal::Event;
-use kiln_prototype::step::{Held, Step};
+use kiln_prototype::step::{Hold, Step};
 use tokio::time::Instant;
 
 use super::outcome::StepTime;
@@ -46,7 +46,7 @@ struct State {
     shown: Instant,
     /// The current step and its start.
     step: Option<(Step, Instant)>,
-    held: Vec<Held>,
+    holds: Vec<Hold>,
     steps: Vec<StepTime>,
 }
 
@@ -54,7 +54,7 @@ impl Narrator {
     pub(super) fn new(pace: Pace, quiet: Arc<AtomicBool>) -> Self {
         // indicatif draws on a terminal only.
         let bar = ProgressBar::new(100).with_style(style(false));
-        let state = State { bar, shown: Instant::now(), step: None, held: Vec::new(), steps: Vec::new() };
+        let state = State { bar, shown: Instant::now(), step: None, holds: Vec::new(), steps: Vec::new() };
         Self { pace, quiet, state: Mutex::new(state) }
     }
 
@@ -89,25 +89,25 @@ impl Narrator {
         }
     }
 
-    fn show(&self, happening: &Happening) {
+    fn show(&self, event: &RunEventKind) {
         let mut state = self.state();
         let rate = match state.step {
             Some((Step::Publish, _)) => PUBLISH_RATE,
             _ => RATE,
         };
         self.catch_up(&mut state, rate);
-        match happening {
-            Happening::Starting { step, held } => state.begin(*step, held),
-            Happening::Waiting { step, percent, why, .. } => {
+        match event {
+            RunEventKind::Starting { step, holds } => state.begin(*step, holds),
+            RunEventKind::Waiting { step, percent, reason, .. } => {
                 self.quiet.store(*step == Step::Publish, Ordering::Relaxed);
                 state.begin_if_new(*step);
-                state.show(*step, why, *percent);
+                state.show(*step, reason, *percent);
             }
-            Happening::Recorded(Event::Succeeded { step, .. } | Event::Failed { step, .. }) => {
+            RunEventKind::Recorded(Event::Succeeded { step, .. } | Event::Failed { step, .. }) => {
                 self.quiet.store(false, Ordering::Relaxed);
                 state.end(*step);
             }
-            Happening::Note(note) => {
+            RunEventKind::Note(note) => {
                 let line = format!("           note: {note}");
                 state.print(&line);
             }
@@ -117,8 +117,8 @@ impl Narrator {
 }
 
 impl State {
-    fn begin(&mut self, step: Step, held: &[Held]) {
-        self.held = held.to_vec();
+    fn begin(&mut self, step: Step, holds: &[Hold]) {
+        self.holds = holds.to_vec();
         self.begin_if_new(step);
         self.show(step, "", None);
     }
@@ -129,15 +129,19 @@ impl State {
         }
     }
 
-    fn show(&self, step: Step, why: &str, percent: Option<f64>) {
+    fn show(&self, step: Step, reason: &str, percent: Option<f64>) {
         self.bar.set_style(style(percent.is_some()));
         if let Some(percent) = percent {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a percentage")]
             self.bar.set_position(percent.clamp(0.0, 100.0) as u64);
         }
-        let held: Vec<String> = self.held.iter().map(ToString::to_string).collect();
-        let held = if held.is_empty() { String::new() } else { format!("  [holds: {}]", held.join(", ")) };
-        self.bar.set_message(if why.is_empty() { format!("{step}{held}") } else { format!("{step}: {why}{held}") });
+        let holds: Vec<String> = self.holds.iter().map(ToString::to_string).collect();
+        let holds = if holds.is_empty() { String::new() } else { format!("  [holds: {}]", holds.join(", ")) };
+        self.bar.set_message(if reason.is_empty() {
+            format!("{step}{holds}")
+        } else {
+            format!("{step}: {reason}{holds}")
+        });
     }
 
     fn end(&mut self, step: Step) {
@@ -146,8 +150,8 @@ impl State {
         let step_time = StepTime {
             name: step.to_string(),
             seconds,
-            donor_held: self.held.iter().any(|held| (Held::Node..=Held::Power).contains(held)),
-            holds: self.held.iter().map(ToString::to_string).collect(),
+            donor_held: self.holds.iter().any(|hold| (Hold::Node..=Hold::Power).contains(hold)),
+            holds: self.holds.iter().map(ToString::to_string).collect(),
         };
         if seconds >= MIN_SECONDS {
             let mark = if step_time.donor_held { '*' } else { ' ' };
@@ -162,9 +166,9 @@ impl State {
     }
 }
 
-impl Watcher for Narrator {
-    fn told(&self, news: News) -> BoxFuture<'_, ()> {
-        self.show(&news.what);
+impl EventSink for Narrator {
+    fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
+        self.show(&event.kind);
         Box::pin(std::future::ready(()))
     }
 }
@@ -173,7 +177,7 @@ impl Watcher for Narrator {
 fn description(step: Step) -> String {
     let text = match step {
         Step::Gallery => "gallery created",
-        Step::Line => "image definition created",
+        Step::Definition => "image definition created",
         Step::Claim => "scale set tagged with the run",
         Step::SaveRecipe => "original recipe saved for rollback",
         Step::HoldNode => "donor cordoned and protected from the cluster autoscaler",
@@ -188,9 +192,9 @@ fn description(step: Step) -> String {
         Step::ReleaseNode => "donor uncordoned",
         Step::Publish => "image version created and replicated, not yet used for new nodes",
         Step::DeleteSnapshot => "snapshot deleted",
-        Step::Try => "canary created from the image version",
+        Step::CreateCanary => "canary created from the image version",
         Step::AwaitCanary => "canary checked",
-        Step::Condemn => "image version rejected",
+        Step::Reject => "image version rejected",
         Step::DeleteCanary => "canary deleted",
         Step::Include => "image version included: `latest` resolves to it",
         Step::Model => "scale set switched to the image",
@@ -198,7 +202,7 @@ fn description(step: Step) -> String {
         Step::StripScripts => "bootstrap script removed from the scale set",
         Step::Prune => "old image versions deleted",
         Step::AddNodes => "new nodes requested",
-        Step::Disclaim => "run tag removed from the scale set",
+        Step::ReleaseClaim => "run tag removed from the scale set",
         Step::Preflight | Step::ClearFailed | Step::Survey => return step.to_string(),
     };
     text.to_owned()

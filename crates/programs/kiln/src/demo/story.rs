@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kiln_engine::{Ending, Report, Request, Wish, update};
+use kiln_engine::{DiscardEvents, RunEnd, RunReport, RunRequest, update};
+use kiln_prototype::journal::Outcome as RunOutcome;
+use kiln_prototype::run::RunOptions;
 use kiln_sim_azure::{ContentsSpec, Defect, MachineView};
 use kiln_types::Factory;
 use tokio::time::sleep;
@@ -38,8 +40,8 @@ pub(super) async fn play(now: Timestamp, pace: Pace) -> Result<Outcome, Failure>
 
     eprintln!("Create an image from {} (* marks steps during which the run holds the donor):", donor.computer_name);
     let (report, narrator) = run(&world, DONOR, pace).await?;
-    let Ending::Completed { version } = &report.ending else {
-        return Err(Failure::failed(format_args!("the run did not complete: {}", report.ending)));
+    let RunEnd::Closed(RunOutcome::Completed { version }) = &report.end else {
+        return Err(Failure::failed(format_args!("the run did not complete: {}", report.end)));
     };
     let steps = narrator.steps();
     let away = steps.iter().skip_while(|step| step.name != "power-off").take_while(|step| step.name != "unprotect");
@@ -64,10 +66,10 @@ pub(super) async fn play(now: Timestamp, pace: Pace) -> Result<Outcome, Failure>
     })
 }
 
-async fn run(world: &World, donor: u32, pace: Pace) -> Result<(Report, Arc<Narrator>), Failure> {
+async fn run(world: &World, donor: u32, pace: Pace) -> Result<(RunReport, Arc<Narrator>), Failure> {
     let narrator = Arc::new(Narrator::new(pace, world.quiet.clone()));
     let context = world.context(narrator.clone())?;
-    let request = Request { node: world.node(donor)?, wish: Wish::default() };
+    let request = RunRequest { node: world.node(donor)?, options: RunOptions::default() };
     let report = update(&context, &request).await.map_err(Failure::failed)?;
     narrator.pass("done");
     Ok((report, narrator))
@@ -94,10 +96,10 @@ async fn reject_bad_version(world: &World, pace: Pace) -> Result<Rejected, Failu
         Pace::Instant => Pace::Instant,
     };
     let (report, _) = run(world, BAD_DONOR, faster).await?;
-    let Ending::Condemned { version, reason } = &report.ending else {
-        return Err(Failure::failed(format_args!("the bad version was not rejected: {}", report.ending)));
+    let RunEnd::Closed(RunOutcome::Rejected { version, reason }) = &report.end else {
+        return Err(Failure::failed(format_args!("the bad version was not rejected: {}", report.end)));
     };
-    let context = world.context(Arc::new(kiln_engine::Silent))?;
+    let context = world.context(Arc::new(DiscardEvents))?;
     let pool = std::slice::from_ref(&world.pool);
     let status = kiln_engine::status(&context, pool, None).await.map_err(Failure::failed)?;
     let current = status.pools.iter().flat_map(|pool| &pool.status.versions).find(|version| version.current);
@@ -122,7 +124,7 @@ fn since_midnight(now: Timestamp) -> SignedDuration {
 
 /// Adds a node and records its boot.
 async fn grow(world: &World, pace: Pace) -> Result<Boot, Failure> {
-    let context = world.context(Arc::new(kiln_engine::Silent))?;
+    let context = world.context(Arc::new(DiscardEvents))?;
     let known: Vec<String> = world.machines().into_iter().map(|machine| machine.id).collect();
     let pool = context.factory.describe_pool(&world.pool).await.map_err(Failure::failed)?;
     let narrator = Narrator::new(pace, world.quiet.clone());
@@ -166,9 +168,7 @@ fn boot(machine: &MachineView, requested: Timestamp, ready: Timestamp) -> Boot {
 async fn nodes(world: &World) -> Result<Vec<Node>, Failure> {
     let registered = world.cluster.nodes_of(&world.pool).await.map_err(Failure::failed)?;
     let nodes = world.machines().into_iter().map(|machine| {
-        let is_ready = registered.iter().any(|node| {
-            node.name.as_str() == machine.computer_name && node.readiness == kiln_kubernetes::Readiness::Ready
-        });
+        let is_ready = registered.iter().any(|node| node.name.as_str() == machine.computer_name && node.is_ready());
         let image = machine.image.as_deref().unwrap_or_default();
         Node {
             name: machine.computer_name.clone(),

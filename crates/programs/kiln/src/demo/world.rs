@@ -10,12 +10,12 @@ use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
-use kiln_engine::{Context, Stop, Watcher};
-use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, PodInspector, Readiness, WallClock};
+use kiln_engine::{Context, EventSink, Stop};
+use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, PodInspector, WallClock};
 use kiln_sim_azure::{MachineView, Options, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{Kubelets, create_node_agent};
-use kiln_types::{PoolName, SecretText};
+use kiln_types::{Node, PoolName, Secret, node_name_of};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep};
@@ -88,12 +88,12 @@ impl World {
     }
 
     /// The context in which an operation runs.
-    pub(super) fn context(&self, watcher: Arc<dyn Watcher>) -> Result<Context<Azure>, Failure> {
+    pub(super) fn context(&self, events: Arc<dyn EventSink>) -> Result<Context<Azure>, Failure> {
         let namespace = NAMESPACE.parse().map_err(Failure::failed)?;
         let runs = self.runs.clone();
         Ok(Context {
             factory: self.azure.clone(),
-            inside: Arc::new(PodInspector::new(&self.cluster, &namespace, "kiln")),
+            inspector: Arc::new(PodInspector::new(&self.cluster, &namespace, "kiln")),
             cluster: self.cluster.clone(),
             namespace,
             resource_group: self.sim.spec().resource_group.clone(),
@@ -104,7 +104,7 @@ impl World {
             }),
             own_node: None,
             who: "demo".to_owned(),
-            watcher,
+            events,
             stop: Stop::never(),
         })
     }
@@ -117,7 +117,7 @@ impl World {
     /// The node name of an instance.
     pub(super) fn node(&self, number: u32) -> Result<NodeName, Failure> {
         let id = number.to_string().parse().map_err(Failure::failed)?;
-        let name = kiln_prototype::node_name::node_of(&self.pool, &id).map_err(Failure::failed)?;
+        let name = node_name_of(&self.pool, &id).map_err(Failure::failed)?;
         name.parse().map_err(Failure::failed)
     }
 
@@ -134,7 +134,7 @@ impl World {
     pub(super) async fn until_ready(&self) -> Result<(), Failure> {
         for _ in 0..MAX_TURNS {
             let nodes = self.cluster.nodes_of(&self.pool).await.map_err(Failure::failed)?;
-            if nodes.len() == self.machines().len() && nodes.iter().all(|node| node.readiness == Readiness::Ready) {
+            if nodes.len() == self.machines().len() && nodes.iter().all(Node::is_ready) {
                 return Ok(());
             }
             sleep(TURN).await;
@@ -150,7 +150,7 @@ fn azure(sim: &Sim) -> Result<Azure, Failure> {
     let identity = Identity::ServicePrincipal(ServicePrincipal {
         tenant: spec.tenant_id.clone(),
         client_id: first.client_id.clone(),
-        secret: SecretText::new(first.client_secret.as_str()),
+        secret: Secret::new(first.client_secret.as_str()),
     });
     let answering = sim.clone();
     let http = Arc::new(InProcess::new(move |request| answering.arm(request).answer()));

@@ -21,7 +21,7 @@ type LaunchFailure = Error<<Azure as kiln_types::Machines>::Error>;
 fn failure(error: &LaunchFailure) -> Failure {
     let code = match error {
         Error::Inputs(_) | Error::NoOwner => 2,
-        Error::Another { .. } => 3,
+        Error::OtherOwner { .. } => 3,
         Error::Cloud(cloud) if cloud.class() == ErrorClass::Precondition => 3,
         Error::Cloud(_) => 1,
     };

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use kiln_azure::login::Environment;
 use kiln_bootstrap::{AksVariables, Bootstrapper, Kilnd, KubeadmJoin};
-use kiln_prototype::ready_time::Span;
+use kiln_prototype::span::Span;
 use kiln_types::MachineName;
 use tokio::time::Instant;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
-use kiln_engine::launch::{Collected, Fate, Leftover, Observer};
+use kiln_engine::launch::{Collected, LaunchState, Leftover, Observer};
 use kiln_types::{LAUNCH_DONE, LAUNCH_TAG, Machine, MachineState, Provisioning};
 use serde_json::{Value, json};
 
@@ -76,11 +76,11 @@ pub(super) fn collected(collected: &Collected, dry_run: bool) -> String {
         }
     }
     for leftover in &collected.kept {
-        let reason = match leftover.fate {
-            Fate::Young => "kept, its launch may still be running",
-            Fate::Undated => "kept, its start time is unknown",
+        let reason = match leftover.launch {
+            LaunchState::Recent => "kept, its launch may still be running",
+            LaunchState::Undated => "kept, its start time is unknown",
             // Completed launches are not reported.
-            Fate::Kept | Fate::Left => continue,
+            LaunchState::Complete | LaunchState::Abandoned => continue,
         };
         let _ = writeln!(text, "{reason}: {}", describe(leftover));
     }

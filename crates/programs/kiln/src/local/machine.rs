@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use kiln_local::{Size, ids};
 use kiln_types::{
-    LAUNCH_DONE, LAUNCH_TAG, MachineDisk, MachineName, MachineSpec, Machines as _, OWNER_TAG, Priority, SecretText,
+    LAUNCH_DONE, LAUNCH_TAG, MachineDisk, MachineName, MachineSpec, Machines as _, OWNER_TAG, Priority, Secret,
     SecurityType, Tags,
 };
 use serde_json::json;
@@ -84,7 +84,7 @@ async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
         image: ids::image_id(image),
         subnet: String::new(),
         security_group: None,
-        custom_data: SecretText::new(custom_data),
+        custom_data: Secret::new(custom_data),
         admin_user: String::new(),
         ssh_public_key: String::new(),
         priority: Priority::Regular,

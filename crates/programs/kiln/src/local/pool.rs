@@ -106,7 +106,7 @@ async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
         Some(path) => fs::read_to_string(path).map(Some).map_err(|error| Failure::file(path, error)),
         None => Ok(None),
     };
-    let custom_data = read(&command.custom_data)?.map(kiln_types::SecretText::new);
+    let custom_data = read(&command.custom_data)?.map(kiln_types::Secret::new);
     let told = read(&command.user_data)?;
     let local = common.state.open(now)?;
     let image = if image.starts_with('/') { image.clone() } else { ids::image_id(image) };

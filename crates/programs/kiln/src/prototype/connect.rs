@@ -1,4 +1,4 @@
-//! Which Azure and which cluster, and as whom.
+//! Connecting to Azure and to the cluster.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use super::common::Common;
 use crate::failure::Failure;
 
-/// Where the resource manager is, where it is not Azure's own.
+/// The endpoint of a resource manager other than Azure's own.
 const ARM_ENDPOINT: &str = "KILN_ARM_ENDPOINT";
-/// Certificates to trust besides the system's.
+/// Certificates to trust in addition to the system's.
 const CA_FILE: &str = "KILN_CA_FILE";
-/// Where the metadata service is, by the name that Azure's SDKs know.
+/// The host of the metadata service, as Azure's SDKs name it.
 const METADATA_HOST: &str = "AZURE_POD_IDENTITY_AUTHORITY_HOST";
 const SUBSCRIPTION: &str = "AZURE_SUBSCRIPTION_ID";
 const RESOURCE_GROUP: &str = "AZURE_RESOURCE_GROUP";
 
-/// Where a run works.
+/// Azure, or another factory, and the cluster.
 #[derive(Debug)]
-pub(crate) struct Place<F> {
+pub(crate) struct Connection<F> {
     pub(crate) factory: F,
     pub(crate) cluster: Cluster,
     pub(crate) namespace: Namespace,
     pub(crate) resource_group: String,
-    /// The node that we run on, in a pod.
+    /// The node that kiln runs on, in a pod.
     pub(crate) own_node: Option<String>,
-    /// What the pods run that look into nodes: in a pod our own image.
+    /// The image of the pods that inspect nodes; in a pod kiln's own image.
     pub(crate) pod_image: Option<String>,
-    /// What it is pulled with.
+    /// The secret to pull it with.
     pub(crate) pod_pull_secret: Option<String>,
     /// Who started this, for journals and tags.
     pub(crate) who: String,
@@ -44,13 +44,13 @@ pub(crate) struct Place<F> {
 /// The program's clock.
 pub(crate) type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Finds the cluster of a factory whose pools are in this resource group. Nothing is changed anywhere.
+/// Connects to the cluster of a factory whose pools are in this resource group.
 pub(crate) async fn connect<F>(
     (factory, resource_group): (F, String),
     common: &Common,
     environment: &Environment,
     now: &Now,
-) -> Result<Place<F>, Failure> {
+) -> Result<Connection<F>, Failure> {
     let cluster = cluster(common, environment, now).await?;
     let namespace = match (&common.namespace, environment.get("POD_NAMESPACE")) {
         (Some(namespace), _) => namespace.clone(),
@@ -59,7 +59,7 @@ pub(crate) async fn connect<F>(
     };
     let pull_secret =
         common.pod_pull_secret.clone().or_else(|| environment.get("POD_PULL_SECRET").map(ToOwned::to_owned));
-    Ok(Place {
+    Ok(Connection {
         factory,
         cluster,
         namespace,
@@ -71,7 +71,7 @@ pub(crate) async fn connect<F>(
     })
 }
 
-/// One resource group of Azure, and its name.
+/// Connects to a resource group of Azure; with its name.
 pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now) -> Result<(Azure, String), Failure> {
     let metadata_base = match environment.get(METADATA_HOST) {
         Some(text) => Some(text.parse().map_err(|error| Failure::input(format_args!("{METADATA_HOST}: {error}")))?),
@@ -97,14 +97,14 @@ pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now)
     Ok((Azure::new(scope, options), resource_group))
 }
 
-/// What `azure.json` says, where it counts.
+/// The contents of `azure.json`, if it is used.
 struct Known {
     json: Option<AzureJson>,
     workload: bool,
 }
 
 impl Known {
-    /// In a pod with workload identity the file is a help for what no option says; otherwise it is how the pod logs in.
+    /// In a pod with workload identity the file only supplies defaults; in other pods it also has the credentials.
     fn find(common: &Common, environment: &Environment) -> Result<Self, Failure> {
         let workload = environment.get(Environment::FEDERATED_TOKEN_FILE).is_some();
         let wanted = common.in_cluster && (!workload || common.azure_json.exists());
@@ -131,9 +131,10 @@ impl Known {
         let given = common.subscription.as_ref().map(|id| id.as_str().to_owned());
         let json = || self.json.as_ref().map(|json| json.subscription.clone());
         let variable = || environment.get(SUBSCRIPTION).map(ToOwned::to_owned);
-        given.or_else(json).or_else(variable).ok_or_else(|| {
-            missing("which subscription", "`--subscription GUID`", SUBSCRIPTION, "subscriptionId", common)
-        })
+        given
+            .or_else(json)
+            .or_else(variable)
+            .ok_or_else(|| missing("the subscription", "`--subscription GUID`", SUBSCRIPTION, "subscriptionId", common))
     }
 
     fn resource_group(&self, common: &Common, environment: &Environment) -> Result<String, Failure> {
@@ -141,7 +142,7 @@ impl Known {
         let json = || self.json.as_ref().map(|json| json.resource_group.clone());
         let variable = || environment.get(RESOURCE_GROUP).map(ToOwned::to_owned);
         given.or_else(json).or_else(variable).ok_or_else(|| {
-            missing("which resource group", "`--resource-group NAME`", RESOURCE_GROUP, "resourceGroup", common)
+            missing("the resource group", "`--resource-group NAME`", RESOURCE_GROUP, "resourceGroup", common)
         })
     }
 }
@@ -157,41 +158,41 @@ fn login_failure(code: u8, error: &LoginError) -> Failure {
 fn missing(what: &str, option: &str, variable: &str, field: &str, common: &Common) -> Failure {
     let file =
         if common.in_cluster { &format!(", or put `{field}` into `{}`", common.azure_json.display()) } else { "" };
-    Failure::input(format_args!("{what} is not known: give {option}, or set `{variable}`{file}"))
+    Failure::input(format_args!("{what} is not known: use {option}, or set `{variable}`{file}"))
 }
 
 async fn cluster(common: &Common, environment: &Environment, now: &Now) -> Result<Cluster, Failure> {
     cluster_of(cluster_config(common, environment).await?, now)
 }
 
-/// How the cluster is reached, and as whom.
+/// The configuration of the cluster's client.
 pub(crate) async fn cluster_config(common: &Common, environment: &Environment) -> Result<kube::Config, Failure> {
     if common.kubeconfig.is_none() && common.in_cluster && environment.get("KUBECONFIG").is_none() {
         return kube::Config::incluster().map_err(|error| {
-            Failure::chain(2, &error).hint("`--in-cluster` is for pods; elsewhere give `--kubeconfig`")
+            Failure::chain(2, &error).hint("`--in-cluster` works only in pods; use `--kubeconfig` elsewhere")
         });
     }
     config_of(common.kubeconfig.as_deref(), common.context.clone()).await
 }
 
-/// The cluster of a kubeconfig: this one, or as kubectl finds it.
+/// The configuration from this kubeconfig, or from kubectl's.
 pub(crate) async fn config_of(kubeconfig: Option<&Path>, context: Option<String>) -> Result<kube::Config, Failure> {
     let chosen = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     match kubeconfig {
         Some(path) => from_file(Kubeconfig::read_from(path), &chosen).await,
         None => from_file(Kubeconfig::read(), &chosen)
             .await
-            .map_err(|failure| failure.hint("give `--kubeconfig FILE`, or set `KUBECONFIG`")),
+            .map_err(|failure| failure.hint("use `--kubeconfig FILE`, or set `KUBECONFIG`")),
     }
 }
 
-/// What a cluster takes from this program.
+/// Clock and randomness for the cluster's client.
 pub(crate) fn cluster_options(now: &Now) -> ClusterOptions {
     let clock = now.clone();
     ClusterOptions { jitter: Jitter::new(spread(now.as_ref()())), clock: WallClock::new(move || clock.as_ref()()) }
 }
 
-/// The cluster that is reached so.
+/// The cluster of a configuration.
 pub(crate) fn cluster_of(config: kube::Config, now: &Now) -> Result<Cluster, Failure> {
     let client = kiln_kubernetes::connect(config).map_err(|error| Failure::chain(2, &error))?;
     Ok(Cluster::new(client, cluster_options(now)))
@@ -206,13 +207,13 @@ async fn from_file(
     let config = kube::Config::from_custom_kubeconfig(read, options).await;
     let mut config = config.map_err(|error| Failure::chain(2, &error))?;
     if !has_proxy {
-        // A proxy of the environment is for Azure: an API server is behind one only where its kubeconfig says so.
+        // A proxy in the environment is meant for Azure. The API server is behind a proxy only if its kubeconfig has one.
         config.proxy_url = None;
     }
     Ok(config)
 }
 
-/// Numbers that spread the retries of many clients: they need to differ between processes, nothing else.
+/// Random numbers to spread the retries of many clients. They only need to differ between processes.
 fn spread(seed: Timestamp) -> impl Fn() -> f64 + Send + Sync + 'static {
     let state = AtomicU64::new(seed.as_microsecond().unsigned_abs() ^ (u64::from(std::process::id()) << 32));
     move || {
@@ -224,7 +225,7 @@ fn spread(seed: Timestamp) -> impl Fn() -> f64 + Send + Sync + 'static {
     }
 }
 
-/// A pod by its name, a person by their login and machine.
+/// The name of the pod, or the user and host name.
 fn who(environment: &Environment) -> String {
     if let (Some(namespace), Some(pod)) = (environment.get("POD_NAMESPACE"), environment.get("POD_NAME")) {
         return format!("pod {namespace}/{pod}");

@@ -1,11 +1,11 @@
-//! `kiln prototype`: make every new node a copy of the best one.
+//! `kiln prototype`: create new nodes of a pool from the disk of its best one.
 
-mod change;
 pub(crate) mod common;
 pub(crate) mod connect;
+mod queries;
+mod reporter;
+mod run_args;
 mod runs;
-mod sides;
-mod speaker;
 pub(crate) mod values;
 mod verbs;
 
@@ -28,22 +28,22 @@ use crate::local;
 use crate::stop::Stop as Signals;
 use common::Common;
 use connect::Now;
-use speaker::Speaker;
+use reporter::Reporter;
 use values::LogLevel;
 use verbs::Verb;
 
 const EXAMPLES: &str = "Examples:
   kiln prototype check-access -g my-cluster
   kiln prototype plan --target-node k8s-pool1-12345678-vmss000000
-      What would be done, how long the donor is away, and what speaks against it.
+      Shows what a run would do, how long the donor is away, and what blocks the run.
   kiln prototype update --target-node k8s-pool1-12345678-vmss000000
   kiln prototype status
   kiln prototype rollback
 
-Exit codes: 0 done, 1 failed and all given back, or what was asked does not hold, 2 usage or bad \
-input, 3 held by another, 4 stuck and needs a person, 130 stopped.";
+Exit codes: 0 success; 1 failed or refused, with all holds released; 2 invalid usage or input; 3 the pool is in use by \
+another process; 4 stuck, a person must act; 130 stopped.";
 
-/// The image of the pods that look into a node, where we are no pod ourselves. It is pulled on the node.
+/// The default image of the pods that inspect nodes.
 const IMAGE: &str = concat!("kiln:", env!("CARGO_PKG_VERSION"));
 
 #[derive(Debug, Args)]
@@ -68,95 +68,94 @@ pub(crate) fn run(arguments: &Prototype, now: &dyn Fn() -> Timestamp) -> Result<
             Arc::new(move || begin + SignedDuration::try_from(started.elapsed() * rate).unwrap_or(SignedDuration::MAX));
         let common = &arguments.common;
         if let Some(state) = common.local(&environment) {
-            let place = (local::factory::open(&state, &clock)?, kiln_local::ids::GROUP.to_owned());
-            return Session::open(place, arguments, &environment, clock).await?.run(&arguments.verb).await;
+            let factory = (local::factory::open(&state, &clock)?, kiln_local::ids::GROUP.to_owned());
+            return Session::open(factory, arguments, &environment, clock).await?.run(&arguments.verb).await;
         }
-        let place = connect::azure(common, &environment, &clock).await?;
-        Session::open(place, arguments, &environment, clock).await?.run(&arguments.verb).await
+        let factory = connect::azure(common, &environment, &clock).await?;
+        Session::open(factory, arguments, &environment, clock).await?.run(&arguments.verb).await
     });
     runtime.shutdown_background();
     result
 }
 
-/// One command with all that it works with.
+/// A command with everything that it works with.
 pub(crate) struct Session<F> {
     pub(crate) context: Context<F>,
-    pub(crate) speaker: Arc<Speaker>,
+    pub(crate) reporter: Arc<Reporter>,
     output: Output,
 }
 
 impl<F: Factory> Session<F> {
     async fn open(
-        place: (F, String),
+        factory: (F, String),
         arguments: &Prototype,
         environment: &Environment,
         now: Now,
     ) -> Result<Self, Failure> {
         let signals = Signals::new()?;
         let common = &arguments.common;
-        let speaker = Arc::new(Speaker::new(common, arguments.verb.journal(), &now)?);
+        let reporter = Arc::new(Reporter::new(common, arguments.verb.journal(), &now)?);
         let (stopper, stop) = Stop::pair();
-        tokio::spawn(listen(signals, stopper, speaker.clone(), arguments.verb.is_interruptible()));
-        let place = connect::connect(place, common, environment, &now).await?;
-        let own_node = match place.own_node {
+        tokio::spawn(listen(signals, stopper, reporter.clone(), arguments.verb.stops_gracefully()));
+        let connection = connect::connect(factory, common, environment, &now).await?;
+        let own_node = match connection.own_node {
             Some(name) => Some(name.parse().map_err(|error| Failure::input(format_args!("NODE_ID: {error}")))?),
             None => None,
         };
-        let image = place.pod_image.unwrap_or_else(|| IMAGE.to_owned());
-        let inside = PodInspector::new(&place.cluster, &place.namespace, image).pull_secret(place.pod_pull_secret);
-        let inside = Arc::new(inside);
+        let image = connection.pod_image.unwrap_or_else(|| IMAGE.to_owned());
+        let inspector = PodInspector::new(&connection.cluster, &connection.namespace, image);
         let context = Context {
-            factory: Arc::new(place.factory),
-            cluster: place.cluster,
-            inside,
-            namespace: place.namespace,
-            resource_group: place.resource_group,
+            factory: Arc::new(connection.factory),
+            cluster: connection.cluster,
+            inspector: Arc::new(inspector.pull_secret(connection.pod_pull_secret)),
+            namespace: connection.namespace,
+            resource_group: connection.resource_group,
             ids: ids(&now),
             clock: now,
             own_node,
-            who: place.who,
-            watcher: speaker.clone(),
+            who: connection.who,
+            events: reporter.clone(),
             stop,
         };
-        Ok(Self { context, speaker, output: common.output })
+        Ok(Self { context, reporter, output: common.output })
     }
 
     async fn run(self, verb: &Verb) -> Result<(), Failure> {
         match verb {
-            Verb::Status(verb) => sides::status(&self, verb).await,
-            Verb::CheckAccess(verb) => sides::check_access(&self, verb).await,
-            Verb::Plan(verb) => sides::plan(&self, verb).await,
+            Verb::Status(verb) => queries::status(&self, verb).await,
+            Verb::CheckAccess(verb) => queries::check_access(&self, verb).await,
+            Verb::Plan(verb) => queries::plan(&self, verb).await,
             Verb::Update(verb) => runs::update(&self, verb).await,
             Verb::AutoUpdate(verb) => runs::auto_update(&self, verb).await,
-            Verb::Rollback(verb) => sides::rollback(&self, verb).await,
+            Verb::Rollback(verb) => queries::rollback(&self, verb).await,
             Verb::Refresh(verb) => runs::refresh(&self, verb).await,
-            Verb::History(verb) => sides::history(&self, verb).await,
-            Verb::Diff(verb) => sides::diff(&self, verb).await,
+            Verb::History(verb) => queries::history(&self, verb).await,
+            Verb::Diff(verb) => queries::diff(&self, verb).await,
             Verb::Resume(verb) => runs::resume(&self, verb).await,
         }
     }
 
     /// Prints the result.
     pub(crate) fn print(&self, text: &str, value: &impl Serialize) -> Result<(), Failure> {
-        self.speaker.finish();
+        self.reporter.finish();
         answer::either(self.output, value, |_| text.to_owned())
     }
 }
 
-/// The first signal lets the current act end; the second leaves everything as it is.
-async fn listen(mut signals: Signals, stopper: Stopper, speaker: Arc<Speaker>, gently: bool) {
+/// Handles signals: the first requests a stop after the current action, the second ends the process at once.
+async fn listen(mut signals: Signals, stopper: Stopper, reporter: Arc<Reporter>, gracefully: bool) {
     signals.next().await;
-    if gently {
-        speaker.say(LogLevel::Warning, "stops after the current act; a second signal stops at once");
+    if gracefully {
+        reporter.print(LogLevel::Warning, "stopping after the current action; a second signal stops at once");
         stopper.stop();
         signals.next().await;
-        speaker.say(LogLevel::Warning, "stopped in the middle; `kiln prototype resume` goes on");
+        reporter.print(LogLevel::Warning, "stopped during an action; continue with `kiln prototype resume`");
     }
-    speaker.finish();
+    reporter.finish();
     std::process::exit(130);
 }
 
-/// Names that nobody else ever gets: the time to the microsecond, the process, and a count.
+/// Unique ids: the time in microseconds, the process id, and a counter.
 fn ids(now: &Now) -> Arc<dyn Fn() -> RunId + Send + Sync> {
     let (now, count) = (now.clone(), AtomicU32::new(0));
     Arc::new(move || {

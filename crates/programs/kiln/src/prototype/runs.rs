@@ -1,48 +1,25 @@
-//! The commands that run something.
+//! The commands that start or resume runs, and `refresh`.
 
 use std::fmt::Write;
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use kiln_engine::{AutoRequest, Became, Ending, Error, PARALLEL, PoolReport, RefreshRequest, Report, Request, Wish};
-use kiln_prototype::donor::{Choice, DonorRules, Row};
-use kiln_prototype::refresh::Pace;
-use kiln_prototype::run::Policy;
+use kiln_engine::{
+    AutoRequest, Error, PARALLEL, PoolOutcome, PoolReport, RefreshRequest, RunEnd, RunReport, RunRequest,
+};
+use kiln_kubernetes::Error as ClusterError;
+use kiln_prototype::donor::{Choice, DonorRules, NodeRow};
+use kiln_prototype::journal::Outcome;
+use kiln_prototype::refresh::Budget;
 use kiln_types::{Factory, PoolName};
 use serde_json::{Value, json};
 
 use super::Session;
-use super::change::Change;
-use super::sides;
 use super::verbs::{AutoUpdate, Refresh, Resume, Update};
 use crate::failure::{Failure, chain};
 
-impl Change {
-    /// What is asked of a run.
-    pub(crate) fn wish(&self) -> Wish {
-        Wish {
-            policy: Policy {
-                max_history: self.max_history.get(),
-                grace_seconds: self.grace_period,
-                force: self.force,
-                canary: !self.no_canary,
-                pin: self.pin,
-                deallocate: self.deallocate,
-                replace_today: self.replace_today,
-                new_nodes: self.new_updated_nodes,
-                disk_encryption_set: self.disk_encryption_set.clone(),
-                ..Policy::default()
-            },
-            replicas: self.replicas,
-            tags: self.tags(),
-            allow_empty_pool: self.allow_empty_pool,
-            no_original: self.no_original,
-        }
-    }
-}
-
 pub(crate) async fn update(session: &Session<impl Factory>, verb: &Update) -> Result<(), Failure> {
-    let request = Request { node: verb.target_node.clone(), wish: verb.change.wish() };
+    let request = RunRequest { node: verb.target_node.clone(), options: verb.run.options() };
     let report = kiln_engine::update(&session.context, &request).await.map_err(|error| failure(&error))?;
     finish(session, &[report])
 }
@@ -59,21 +36,21 @@ pub(crate) async fn auto_update(session: &Session<impl Factory>, verb: &AutoUpda
             minimum_candidates: verb.minimum_candidates,
             maximum_image_age: verb.maximum_image_age,
         },
-        wish: verb.change.wish(),
+        options: verb.run.options(),
         dry_run: verb.dry_run,
         parallel: PARALLEL,
     };
     let reports = kiln_engine::auto_update(&session.context, &request).await;
-    let reports = reports.map_err(|error| sides::failure(&error))?;
+    let reports = reports.map_err(|error| failure(&error))?;
     let mut text = String::new();
     for report in &reports {
         if let Some(choice) = &report.choice {
             let _ = writeln!(text, "{}", table(choice));
         }
-        let _ = writeln!(text, "{}: {}", report.pool, report.became);
+        let _ = writeln!(text, "{}: {}", report.pool, report.outcome);
     }
     let status = kiln_engine::status(&session.context, &verb.pools.target_vmss, None).await;
-    let status = status.map_err(|error| sides::failure(&error))?;
+    let status = status.map_err(|error| failure(&error))?;
     let _ = write!(text, "\n{status}");
     let all: Vec<Value> = reports.iter().map(pool_json).collect();
     session.print(&text, &json!({"pools": all, "status": status}))?;
@@ -81,10 +58,10 @@ pub(crate) async fn auto_update(session: &Session<impl Factory>, verb: &AutoUpda
     worst.map_or(Ok(()), Err)
 }
 
-/// Why or why not, for every node.
+/// The choice of a donor, with the reasons for every node.
 fn table(choice: &Choice) -> String {
     let mut table = Table::new();
-    table.load_style(NOTHING).set_header(Row::HEADINGS);
+    table.load_style(NOTHING).set_header(NodeRow::HEADINGS);
     for row in &choice.rows {
         table.add_row(row.cells());
     }
@@ -93,40 +70,40 @@ fn table(choice: &Choice) -> String {
 }
 
 fn pool_json(report: &PoolReport) -> Value {
-    let became = match &report.became {
-        Became::Skipped(reasons) => json!({"became": "skipped", "reasons": reasons}),
-        Became::WouldClone(node) => json!({"became": "wouldClone", "node": node}),
-        Became::Ran(run) => json!({"became": "ran", "run": to_json(run)}),
-        Became::Failed(error) => json!({"became": "failed", "reason": chain(error)}),
+    let outcome = match &report.outcome {
+        PoolOutcome::Skipped(reasons) => json!({"outcome": "skipped", "reasons": reasons}),
+        PoolOutcome::WouldClone(node) => json!({"outcome": "wouldClone", "node": node}),
+        PoolOutcome::Ran(run) => json!({"outcome": "ran", "run": to_json(run)}),
+        PoolOutcome::Failed(error) => json!({"outcome": "failed", "reason": chain(error)}),
     };
     let mut object = json!({"pool": report.pool, "choice": report.choice});
-    if let (Value::Object(into), Value::Object(from)) = (&mut object, became) {
+    if let (Value::Object(into), Value::Object(from)) = (&mut object, outcome) {
         into.extend(from);
     }
     object
 }
 
 fn pool_failure(report: &PoolReport) -> Option<Failure> {
-    match &report.became {
-        became if became.is_well() => None,
-        Became::Ran(run) => Some(explain(code(&run.ending), run)),
-        Became::Failed(error) => Some(failure(error)),
-        Became::Skipped(_) | Became::WouldClone(_) => None,
+    match &report.outcome {
+        outcome if outcome.is_success() => None,
+        PoolOutcome::Ran(run) => Some(explain(code(&run.end), run)),
+        PoolOutcome::Failed(error) => Some(failure(error)),
+        PoolOutcome::Skipped(_) | PoolOutcome::WouldClone(_) => None,
     }
 }
 
 pub(crate) async fn resume(session: &Session<impl Factory>, verb: &Resume) -> Result<(), Failure> {
     let context = &session.context;
-    let pools = context.pools(&verb.pools.target_vmss).await.map_err(|error| sides::failure(&error))?;
+    let pools = context.pools(&verb.pools.target_vmss).await.map_err(|error| failure(&error))?;
     let mut open: Vec<PoolName> = Vec::new();
     for pool in pools {
-        let runs = context.runs(&pool.name).await.map_err(|error| sides::failure(&error))?;
+        let runs = context.runs(&pool.name).await.map_err(|error| failure(&error))?;
         if runs.iter().any(|run| run.closed.is_none()) {
             open.push(pool.name);
         }
     }
     if open.is_empty() {
-        return session.print("no run is open\n", &json!({"runs": []}));
+        return session.print("no open runs\n", &json!({"runs": []}));
     }
     let mut reports = Vec::new();
     for pool in &open {
@@ -136,89 +113,112 @@ pub(crate) async fn resume(session: &Session<impl Factory>, verb: &Resume) -> Re
 }
 
 pub(crate) async fn refresh(session: &Session<impl Factory>, verb: &Refresh) -> Result<(), Failure> {
-    let pace = Pace { surge: verb.surge, max_unavailable: verb.max_unavailable, all_at_once: verb.all_at_once };
-    let pace = pace.check().map_err(Failure::input)?;
+    let budget = Budget { surge: verb.surge, max_unavailable: verb.max_unavailable, all_at_once: verb.all_at_once };
     let request = RefreshRequest {
         pool: verb.pool.target_vmss.clone(),
-        pace,
+        budget: budget.check().map_err(Failure::input)?,
         grace_seconds: verb.grace_period,
         force: verb.force,
         dry_run: verb.dry_run,
     };
-    let report = kiln_engine::refresh(&session.context, &request).await.map_err(|error| sides::failure(&error))?;
+    let report = kiln_engine::refresh(&session.context, &request).await.map_err(|error| failure(&error))?;
     session.print(&report.to_string(), &report)
 }
 
-/// Says how runs ended; the worst of them is the exit code.
-pub(crate) fn finish(session: &Session<impl Factory>, reports: &[Report]) -> Result<(), Failure> {
+/// Prints how runs ended. The highest of their exit codes is returned.
+fn finish(session: &Session<impl Factory>, reports: &[RunReport]) -> Result<(), Failure> {
     let mut text = String::new();
     for report in reports {
-        let _ = writeln!(text, "{}: {}", report.pool, report.ending);
+        let _ = writeln!(text, "{}: {}", report.pool, report.end);
         for note in &report.notes {
             let _ = writeln!(text, "{}: note: {note}", report.pool);
         }
     }
     let all: Vec<Value> = reports.iter().map(to_json).collect();
     session.print(&text, &json!({"runs": all}))?;
-    let worst = reports.iter().max_by_key(|report| code(&report.ending));
-    match worst.map(|report| (code(&report.ending), report)) {
+    let worst = reports.iter().max_by_key(|report| code(&report.end));
+    match worst.map(|report| (code(&report.end), report)) {
         None | Some((0, _)) => Ok(()),
         Some((code, report)) => Err(explain(code, report)),
     }
 }
 
-fn code(ending: &Ending) -> u8 {
-    match ending {
-        Ending::Completed { .. } => 0,
-        Ending::Failed { .. } | Ending::Condemned { .. } | Ending::Refused(_) => 1,
-        Ending::Stuck(_) => 4,
-        Ending::Stopped { .. } => 130,
+fn code(end: &RunEnd) -> u8 {
+    match end {
+        RunEnd::Closed(Outcome::Completed { .. }) => 0,
+        RunEnd::Closed(Outcome::Failed { .. } | Outcome::Rejected { .. }) | RunEnd::Refused(_) => 1,
+        RunEnd::Stuck(_) => 4,
+        RunEnd::Stopped { .. } => 130,
     }
 }
 
-/// The one line on standard error, and what to do next.
-fn explain(code: u8, report: &Report) -> Failure {
+/// The error line of a run that did not complete, with a hint.
+fn explain(code: u8, report: &RunReport) -> Failure {
     let pool = &report.pool;
-    let said = |text: &str| Failure::new(code, format_args!("{pool}: {text}"));
-    match &report.ending {
-        Ending::Completed { version } => said(&format!("new nodes are made from {version}")),
-        Ending::Failed { step, .. } => said(&format!("the run failed at {step}; everything is given back"))
-            .hint("mend what the message names and run again; `kiln prototype history --steps` shows the run"),
-        Ending::Condemned { version, .. } => said(&format!("the canary of {version} did not join; nobody gets it"))
-            .hint("look at the donor: what it runs does not survive being copied"),
-        Ending::Refused(_) => said("refused; nothing was touched").hint("`kiln prototype plan` shows every reason"),
-        Ending::Stuck(stuck) => said(&format!("stuck at {}", stuck.step)).hint(&stuck.advice),
-        Ending::Stopped { at, .. } => said(&format!("stopped before {at}")).hint("`kiln prototype resume` goes on"),
+    let error = |text: &str| Failure::new(code, format_args!("{pool}: {text}"));
+    match &report.end {
+        RunEnd::Closed(Outcome::Completed { version }) => error(&format!("new nodes are created from {version}")),
+        RunEnd::Closed(Outcome::Failed { step, .. }) => error(&format!(
+            "the run failed at {step}; all holds are released"
+        ))
+        .hint("fix the problem above, then run the command again; `kiln prototype history --steps` shows the run"),
+        RunEnd::Closed(Outcome::Rejected { version, .. }) => {
+            error(&format!("version {version} was rejected: its canary did not become Ready; new nodes do not get it"))
+                .hint("check the donor: something on it does not survive being cloned")
+        }
+        RunEnd::Refused(_) => {
+            error("the run was refused; nothing was changed").hint("`kiln prototype plan` lists all blockers")
+        }
+        RunEnd::Stuck(stuck) => error(&format!("the run is stuck at {}", stuck.step)).hint(&stuck.advice),
+        RunEnd::Stopped { step, .. } => {
+            error(&format!("stopped before {step}")).hint("continue with `kiln prototype resume`")
+        }
     }
 }
 
-fn to_json(report: &Report) -> Value {
-    let ending = match &report.ending {
-        Ending::Completed { version } => json!({"ending": "completed", "version": version}),
-        Ending::Failed { step, failure } => json!({"ending": "failed", "step": step, "reason": failure.message}),
-        Ending::Condemned { version, reason } => {
-            json!({"ending": "condemned", "version": version, "reason": reason})
+fn to_json(report: &RunReport) -> Value {
+    let end = match &report.end {
+        RunEnd::Closed(Outcome::Completed { version }) => json!({"outcome": "completed", "version": version}),
+        RunEnd::Closed(Outcome::Failed { step, failure }) => {
+            json!({"outcome": "failed", "step": step, "reason": failure.message})
         }
-        Ending::Refused(reasons) => json!({"ending": "refused", "reasons": reasons}),
-        Ending::Stuck(stuck) => json!({
-            "ending": "stuck", "step": stuck.step, "reason": stuck.reason, "held": stuck.held, "advice": stuck.advice,
+        RunEnd::Closed(Outcome::Rejected { version, reason }) => {
+            json!({"outcome": "rejected", "version": version, "reason": reason})
+        }
+        RunEnd::Refused(blockers) => json!({"outcome": "refused", "blockers": blockers}),
+        RunEnd::Stuck(stuck) => json!({
+            "outcome": "stuck", "step": stuck.step, "reason": stuck.reason, "holds": stuck.holds, "advice": stuck.advice,
         }),
-        Ending::Stopped { at, held } => json!({"ending": "stopped", "step": at, "held": held}),
+        RunEnd::Stopped { step, holds } => json!({"outcome": "stopped", "step": step, "holds": holds}),
     };
     let mut object = json!({"pool": report.pool, "node": report.node, "run": report.run, "notes": report.notes});
-    if let (Value::Object(into), Value::Object(from)) = (&mut object, ending) {
+    if let (Value::Object(into), Value::Object(from)) = (&mut object, end) {
         into.extend(from);
     }
     object
 }
 
-/// The exit code of what went wrong before a run, or of one that cannot go on here.
+/// Exit code and hint of an operation that failed.
 pub(crate) fn failure(error: &Error) -> Failure {
-    let failure = Failure::chain(if error.is_busy() { 3 } else { 1 }, error);
+    let code = match error {
+        _ if error.is_busy() => 3,
+        Error::NoSuchPool { .. } | Error::AmbiguousPool { .. } | Error::NotInPool { .. } => 2,
+        Error::Stopped(_) => 130,
+        _ => 1,
+    };
+    let failure = Failure::chain(code, error);
     match error {
-        Error::Interrupted { .. } => Failure { code: 3, ..failure },
-        Error::NotOfAPool { .. } => {
-            Failure { code: 2, ..failure }.hint("`--target-node` takes a node's name, as `kubectl get nodes` shows it")
+        Error::NotInPool { .. } => {
+            failure.hint("`--target-node` expects the name of a node, as `kubectl get nodes` shows it")
+        }
+        Error::Interrupted { .. } => failure.hint("continue with `kiln prototype resume`"),
+        Error::NoOpenRun(_) => failure.hint("`kiln prototype history` shows the pool's runs"),
+        Error::Cluster(ClusterError::JournalUnreadable { journal, .. }) => {
+            let (namespace, name) = journal.split_once('/').unwrap_or(("default", journal));
+            failure.hint(&format!(
+                "finish an open run with the kiln that wrote the journal (`kiln prototype resume`), then delete it: \
+                 `kubectl delete configmap --namespace {namespace} {name}`"
+            ))
         }
         _ => failure,
     }

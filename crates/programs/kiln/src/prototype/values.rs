@@ -1,4 +1,4 @@
-//! What options take, where it has a grammar of its own.
+//! Values of options that are parsed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,12 +25,12 @@ impl FromStr for Subscription {
         if lengths && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit())) {
             Ok(Self(text.to_ascii_lowercase()))
         } else {
-            Err("a subscription is a GUID, such as `12345678-1234-1234-1234-1234567890ab`".to_owned())
+            Err("expected a GUID, such as `12345678-1234-1234-1234-1234567890ab`".to_owned())
         }
     }
 }
 
-/// What stands before the level of a log line.
+/// The prefix of log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogPrefix(String);
 
@@ -39,8 +39,8 @@ impl FromStr for LogPrefix {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.chars().find(|c| *c == ':' || c.is_whitespace()) {
-            Some(c) => Err(format!("a prefix has neither spaces nor colons, this one has `{}`", c.escape_default())),
-            None if text.is_empty() => Err("a prefix is not empty".to_owned()),
+            Some(c) => Err(format!("expected a prefix without spaces and colons, found `{}`", c.escape_default())),
+            None if text.is_empty() => Err("expected a prefix that is not empty".to_owned()),
             None => Ok(Self(text.to_owned())),
         }
     }
@@ -52,20 +52,20 @@ impl fmt::Display for LogPrefix {
     }
 }
 
-/// How much is logged, by kamino's names.
+/// kamino's log levels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 #[value(rename_all = "UPPER")]
 pub(crate) enum LogLevel {
-    /// Each reading and each wait too
+    /// Also each read and each wait
     Debug,
-    /// What is done
+    /// Progress
     #[default]
     Info,
-    /// What needs attention
+    /// Problems that kiln handles itself
     Warning,
-    /// What went wrong
+    /// Failures
     Error,
-    /// What needs a person now
+    /// Failures that need a person now
     Critical,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for LogLevel {
 
 /// A day, such as `2026-12-01`. It begins at midnight UTC.
 pub(crate) fn day(text: &str) -> Result<Date, String> {
-    text.parse().map_err(|_| "write a day as `2026-12-01`".to_owned())
+    text.parse().map_err(|_| "expected a day such as `2026-12-01`".to_owned())
 }
 
 /// The name of an annotation.
@@ -99,7 +99,7 @@ pub(crate) fn annotation(text: &str) -> Result<String, String> {
     if name_fits && prefix_fits {
         Ok(text.to_owned())
     } else {
-        Err("an annotation is a name, such as `example.com/last-patch`".to_owned())
+        Err("expected the name of an annotation, such as `example.com/last-patch`".to_owned())
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subscription_is_a_guid_in_either_case() {
+    fn subscription_is_a_guid_in_either_case() {
         let id = "3A96EF56-41a9-40a0-b0f3-fb125c2b8798";
         assert_eq!(id.parse::<Subscription>().map(|s| s.as_str().to_owned()), Ok(id.to_ascii_lowercase()));
         for bad in ["", "my subscription", "3a96ef5641a940a0b0f3fb125c2b8798", "3a96ef56-41a9-40a0-b0f3-fb125c2b879g"] {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_has_no_space_and_no_colon() {
+    fn log_prefix_has_no_space_and_no_colon() {
         assert!("run-7".parse::<LogPrefix>().is_ok());
         for bad in ["a b", "a:b", "a\tb", ""] {
             assert!(bad.parse::<LogPrefix>().is_err(), "{bad}");
@@ -125,12 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_in_the_order_of_their_weight() {
+    fn log_levels_are_ordered_by_severity() {
         assert!(LogLevel::Debug < LogLevel::Info && LogLevel::Error < LogLevel::Critical);
     }
 
     #[test]
-    fn a_day_is_a_day_of_the_calendar() {
+    fn day_must_exist_in_the_calendar() {
         assert_eq!(day("2026-12-01").map(|day| day.to_string()), Ok("2026-12-01".to_owned()));
         for bad in ["tomorrow", "2026-13-01", "2026-02-30", ""] {
             assert!(day(bad).is_err(), "{bad}");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_is_a_qualified_name() {
+    fn annotation_is_a_qualified_name() {
         assert!(annotation("weave.works/kured-most-recent-reboot-needed").is_ok());
         assert!(annotation("patched").is_ok());
         for bad in ["", "a/b/c", "/a", "a=b", "a/", "-a"] {

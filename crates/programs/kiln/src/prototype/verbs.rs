@@ -1,29 +1,28 @@
-//! The commands of `kiln prototype` and what each takes.
+//! The commands of `kiln prototype` and their arguments.
 
 use std::path::Path;
 
 use clap::{Args, Subcommand};
 use jiff::civil::Date;
-use kiln_kubernetes::NodeName;
-use kiln_prototype::ready_time::Span;
-use kiln_types::{PoolName, VersionNumber};
+use kiln_prototype::span::Span;
+use kiln_types::{NodeName, PoolName, VersionNumber};
 
-use super::change::Change;
+use super::run_args::RunArgs;
 use super::values::{annotation, day};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show versions, what new nodes get, what nodes run, and how old it is
+    /// Show the versions of each pool, which one new nodes get, and which ones nodes run
     Status(Status),
-    /// Ask Azure and Kubernetes for each permission that a run needs
+    /// Check each Azure and Kubernetes permission that a run needs
     CheckAccess(CheckAccess),
-    /// Show what an update would do, and do nothing
+    /// Show what an update would do, without changing anything
     Plan(Plan),
-    /// Make new nodes copies of this one
+    /// Create new nodes of the pool from this node's disk
     Update(Update),
-    /// Choose the best patched node of each pool and make new nodes copies of it
+    /// Choose the best patched node of each pool and create new nodes from its disk
     AutoUpdate(AutoUpdate),
-    /// Take a bad version away from new nodes, at once
+    /// Roll new nodes back to an older version, at once
     Rollback(Rollback),
     /// Replace nodes that run older versions
     Refresh(Refresh),
@@ -31,7 +30,7 @@ pub(crate) enum Verb {
     History(History),
     /// Show what changed between two versions
     Diff(Diff),
-    /// Go on with a run that was interrupted
+    /// Continue an interrupted run
     Resume(Resume),
 }
 
@@ -39,12 +38,12 @@ pub(crate) enum Verb {
 #[command(after_help = "Examples:
   kiln prototype status -g my-cluster
   kiln prototype status --max-age 7d
-      Exits with 1 when new nodes of some pool get an image that is older than a week, for alerts.
+      For alerts: exits with 1 if new nodes of a pool get an image older than a week.
   kiln prototype status --output json | jq '.pools[].newNodes'")]
 pub(crate) struct Status {
     #[command(flatten)]
     pub(crate) pools: Pools,
-    /// Exit with 1 if the image of new nodes is older: `60`, `5m`, `2h`, `3d`
+    /// Exit with 1 if the image of new nodes is older than this: `60`, `5m`, `2h`, `3d`
     #[arg(long, value_name = "SPAN")]
     pub(crate) max_age: Option<Span>,
 }
@@ -52,9 +51,9 @@ pub(crate) struct Status {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kiln prototype check-access -g my-cluster
-      A line for each Azure action and each Kubernetes verb; exits with 1 when one is missing.
+      One line for each Azure action and Kubernetes verb; exits with 1 if one is missing.
   kubectl exec deploy/kiln -- kiln prototype check-access --in-cluster
-      The same, as the pod.")]
+      The same, from a pod.")]
 pub(crate) struct CheckAccess {
     #[command(flatten)]
     pub(crate) pools: Pools,
@@ -63,33 +62,33 @@ pub(crate) struct CheckAccess {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kiln prototype plan --target-node k8s-pool1-12345678-vmss000000
-      Reads the node's inside by a pod that changes nothing, then says what would be done.
+      Inspects the node with a read-only pod, then shows what a run would do.
   kiln prototype plan --target-node k8s-pool1-12345678-vmss000000 --no-inspect
-      Touches nothing at all, and leaves out what only the node knows.")]
+      Does not run a pod, and leaves out what only an inspection can find.")]
 pub(crate) struct Plan {
-    /// The donor
+    /// Donor
     #[arg(long, value_name = "NODE")]
     pub(crate) target_node: NodeName,
-    /// Do not read the node's inside by a pod
+    /// Do not inspect the node with a pod
     #[arg(long)]
     pub(crate) no_inspect: bool,
     #[command(flatten)]
-    pub(crate) change: Change,
+    pub(crate) run: RunArgs,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kiln prototype update --target-node k8s-pool1-12345678-vmss000000
   kiln prototype update --target-node k8s-pool1-12345678-vmss000000 --new-updated-nodes 3
-      Adds three nodes of the new image at the end.
+      Adds three nodes with the new image at the end.
 
-An interrupted run is taken up by the same command, by `kiln prototype resume`, or by the next automatic run.")]
+The same command, `kiln prototype resume` and the next automatic run all resume an interrupted run.")]
 pub(crate) struct Update {
-    /// The donor: a Ready node of the scale set
+    /// Donor: a Ready node of the scale set
     #[arg(long, value_name = "NODE")]
     pub(crate) target_node: NodeName,
     #[command(flatten)]
-    pub(crate) change: Change,
+    pub(crate) run: RunArgs,
 }
 
 #[derive(Debug, Args)]
@@ -98,76 +97,76 @@ pub(crate) struct Update {
       --last-patch-annotation weave.works/kured-most-recent-reboot-needed --minimum-ready-time 1h
   kiln prototype auto-update --pending-reboot-annotation weave.works/kured-reboot-in-progress \\
       --last-patch-annotation weave.works/kured-most-recent-reboot-needed --dry-run
-      Shows for every node why it is chosen or not, and does nothing.
+      Shows for every node why it is chosen or not, without starting a run.
 
-Pools that do not fit are skipped with the reason, and the exit code is 0.")]
+Pools without a donor are skipped with the reason; the exit code is 0.")]
 pub(crate) struct AutoUpdate {
     #[command(flatten)]
     pub(crate) pools: Pools,
-    /// A node with this annotation waits for a reboot and is not taken
+    /// Annotation of nodes that wait for a reboot; they are skipped
     #[arg(long, value_name = "ANNOTATION", value_parser = annotation)]
     pub(crate) pending_reboot_annotation: String,
-    /// The annotation with the day of a node's last patch
+    /// Annotation with the day of a node's last patch
     #[arg(long, value_name = "ANNOTATION", value_parser = annotation)]
     pub(crate) last_patch_annotation: String,
-    /// A node with one of these annotations is not taken
+    /// Skip nodes with one of these annotations
     #[arg(long, value_name = "ANNOTATION", num_args = 1.., value_parser = annotation)]
     pub(crate) node_ignore_annotation: Vec<String>,
     /// How long a node must have been Ready: `60`, `5m`, `2h`, `3d`
     #[arg(long, value_name = "SPAN", default_value = "60")]
     pub(crate) minimum_ready_time: Span,
-    /// How many nodes must qualify
+    /// How many nodes must be eligible
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) minimum_candidates: u32,
-    /// Days after which an unpatched node will do; 0 is never
+    /// Days after which an unpatched node is eligible; 0 disables this
     #[arg(long, value_name = "DAYS", default_value_t = 0)]
     pub(crate) maximum_image_age: u32,
-    /// Nodes that are not taken
+    /// Nodes to skip
     #[arg(long, value_name = "NODE", num_args = 1..)]
     pub(crate) ignore_nodes: Vec<NodeName>,
-    /// Choose, show the table, and do nothing
+    /// Show the choice without starting a run
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub(crate) change: Change,
+    pub(crate) run: RunArgs,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kiln prototype rollback --target-vmss k8s-pool1-12345678-vmss
-      Excludes the newest version; new nodes get the one before.
+      Excludes the newest version; new nodes get the previous one.
   kiln prototype rollback --target-vmss k8s-pool1-12345678-vmss --to 2026.11.02
-      Excludes all that are newer.
+      Excludes all newer versions.
   kiln prototype rollback --target-vmss k8s-pool1-12345678-vmss --to original
-      The recipe before the first run.
-  kiln prototype rollback --target-vmss k8s-pool1-12345678-vmss --lift-hold
+      Restores the original recipe.
+  kiln prototype rollback --target-vmss k8s-pool1-12345678-vmss --unpause
 
-Nodes that run already stay as they are: the bad ones are listed, `kiln prototype refresh` replaces them. The pool is on
-hold afterwards: no automatic run touches it until `--lift-hold`, or until the day of `--after`.")]
+Running nodes do not change: those with a rejected version are listed, and `kiln prototype refresh` replaces them. The
+pool is paused afterwards: no automatic run starts on it until `--unpause`, or until the day of `--after`.")]
 pub(crate) struct Rollback {
     #[command(flatten)]
     pub(crate) pool: OnePool,
-    /// Version to go back to, or `original` [default: the usable one before]
-    #[arg(long, value_name = "VERSION|original", conflicts_with = "lift_hold")]
+    /// Version to roll back to, or `original` [default: the previous usable one]
+    #[arg(long, value_name = "VERSION|original", conflicts_with = "unpause")]
     pub(crate) to: Option<Target>,
-    /// Delete the excluded versions, where nobody uses them
-    #[arg(long, conflicts_with = "lift_hold")]
+    /// Delete the rejected versions, if no node uses them
+    #[arg(long, conflicts_with = "unpause")]
     pub(crate) delete: bool,
-    /// The day from which automatic runs go on, such as 2026-12-01 [default: after `--lift-hold`]
-    #[arg(long, value_name = "DATE", conflicts_with = "lift_hold", value_parser = day)]
+    /// Day on which automatic runs start again, such as 2026-12-01 [default: after `--unpause`]
+    #[arg(long, value_name = "DATE", conflicts_with = "unpause", value_parser = day)]
     pub(crate) after: Option<Date>,
-    /// Why, for the history and for those who find the pool on hold
-    #[arg(long, value_name = "TEXT", conflicts_with = "lift_hold")]
+    /// Reason, shown while the pool is paused
+    #[arg(long, value_name = "TEXT", conflicts_with = "unpause")]
     pub(crate) reason: Option<String>,
-    /// Let automatic runs go on, and do nothing else
+    /// Unpause the pool, and do nothing else
     #[arg(long)]
-    pub(crate) lift_hold: bool,
-    /// Show what would be done, and do nothing
+    pub(crate) unpause: bool,
+    /// Show what would be done, without changing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// What to go back to.
+/// The target of a rollback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Version(VersionNumber),
@@ -181,38 +180,38 @@ impl std::str::FromStr for Target {
         if text == "original" {
             return Ok(Self::Original);
         }
-        text.parse().map(Self::Version).map_err(|error: kiln_types::BadVersion| format!("{error}, or `original`"))
+        text.parse().map(Self::Version).map_err(|error: kiln_types::BadName| format!("{error}, or `original`"))
     }
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kiln prototype refresh --target-vmss k8s-pool1-12345678-vmss
-      One node more, then one old node drained and deleted, until none is old.
+      Adds one node, then drains and deletes one old node, until none is left.
   kiln prototype refresh --target-vmss k8s-pool1-12345678-vmss --surge 5 --max-unavailable 5
   kiln prototype refresh --target-vmss k8s-pool1-12345678-vmss --all-at-once
-      For an outage: all old nodes go at once, without a drain, and new ones come.
+      For an outage: deletes all old nodes at once, without a drain, and creates new ones.
 
-Disruption budgets are honoured. An interrupted refresh goes on where it was when the command is given again.")]
+PodDisruptionBudgets are honoured. Repeat the command to continue an interrupted refresh.")]
 pub(crate) struct Refresh {
     #[command(flatten)]
     pub(crate) pool: OnePool,
-    /// Nodes above the pool's size
+    /// Nodes that may exist above the pool's size
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) surge: u32,
-    /// Nodes below the pool's size
+    /// Nodes that may be missing below the pool's size
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) max_unavailable: u32,
-    /// All old nodes at once, without a drain
+    /// Delete all old nodes at once, without a drain
     #[arg(long, conflicts_with_all = ["surge", "max_unavailable"])]
     pub(crate) all_at_once: bool,
-    /// Seconds that a pod gets to leave
+    /// Seconds that each pod has to terminate
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub(crate) grace_period: u32,
-    /// Delete pods that no controller replaces, and what a drain leaves
+    /// Delete pods without a controller, and force-delete pods that a drain leaves
     #[arg(long)]
     pub(crate) force: bool,
-    /// Show what would be done, and do nothing
+    /// Show what would be done, without changing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -221,7 +220,7 @@ pub(crate) struct Refresh {
 #[command(after_help = "Examples:
   kiln prototype history --target-vmss k8s-pool1-12345678-vmss
   kiln prototype history --steps
-      Each step of each run, and how long it took.")]
+      Shows each step of each run, and how long it took.")]
 pub(crate) struct History {
     #[command(flatten)]
     pub(crate) pools: Pools,
@@ -235,10 +234,10 @@ pub(crate) struct History {
   kiln prototype diff 2026.11.02 2026.11.09 --target-vmss k8s-pool1-12345678-vmss
   kiln prototype diff 2026.11.02 2026.11.09 --output json | jq '.packages[].name'")]
 pub(crate) struct Diff {
-    /// The one version
+    /// Older version
     #[arg(value_name = "V1")]
     pub(crate) from: VersionNumber,
-    /// The other
+    /// Newer version
     #[arg(value_name = "V2")]
     pub(crate) to: VersionNumber,
     #[command(flatten)]
@@ -248,17 +247,17 @@ pub(crate) struct Diff {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kiln prototype resume
-      Goes on with the open run of each pool.
+      Continues the open run of each pool.
   kiln prototype resume --target-vmss k8s-pool1-12345678-vmss")]
 pub(crate) struct Resume {
     #[command(flatten)]
     pub(crate) pools: Pools,
-    /// File that gets a copy of each journal entry
+    /// File to append a copy of each journal entry to
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<std::path::PathBuf>,
 }
 
-/// Scale sets; none is all.
+/// Scale sets; empty for all.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Pools {
     /// Scale sets [default: all]
@@ -269,24 +268,24 @@ pub(crate) struct Pools {
 /// One scale set.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OnePool {
-    /// The scale set [default: the only one]
+    /// Scale set [default: the only one]
     #[arg(long, value_name = "POOL")]
     pub(crate) target_vmss: Option<PoolName>,
 }
 
 impl Verb {
-    /// The file that gets a copy of the journal.
+    /// The file of `--journal`.
     pub(crate) fn journal(&self) -> Option<&Path> {
         match self {
-            Self::Update(verb) => verb.change.journal.as_deref(),
-            Self::AutoUpdate(verb) => verb.change.journal.as_deref(),
+            Self::Update(verb) => verb.run.journal.as_deref(),
+            Self::AutoUpdate(verb) => verb.run.journal.as_deref(),
             Self::Resume(verb) => verb.journal.as_deref(),
             _ => None,
         }
     }
 
-    /// Whether it is to end in order when it is told to stop: it holds something meanwhile.
-    pub(crate) fn is_interruptible(&self) -> bool {
+    /// Whether the first signal only requests a stop, because the command may have holds to release.
+    pub(crate) fn stops_gracefully(&self) -> bool {
         matches!(self, Self::Update(_) | Self::AutoUpdate(_) | Self::Refresh(_) | Self::Resume(_))
     }
 }

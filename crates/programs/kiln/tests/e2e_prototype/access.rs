@@ -1,10 +1,10 @@
-//! `check-access`: a row for each permission.
+//! `check-access`: one row for each permission.
 
 use crate::golden::golden;
 use crate::world::{SMALL, World};
 
 #[test]
-fn each_permission_has_a_row_and_one_that_is_missing_fails_the_check() {
+fn check_access_lists_each_permission_and_fails_if_one_is_missing() {
     let world = World::instant(SMALL);
     golden("access.txt", &world.ends(0, &["check-access"]).stdout);
 
@@ -20,9 +20,9 @@ fn each_permission_has_a_row_and_one_that_is_missing_fails_the_check() {
     assert_eq!(denied.len(), 1, "{denied:?}");
     assert_eq!(denied[0]["action"], "Microsoft.Compute/snapshots/write");
 
-    // A run learns it before it touches anything.
+    // A run is refused before it changes anything.
     let refused = world.ends(1, &["update", "--target-node", &World::donor()]);
     assert!(refused.stdout.contains("Microsoft.Compute/snapshots/write"), "{refused}");
-    assert!(refused.stdout.contains("nothing was touched"), "{refused}");
+    assert!(refused.stdout.contains("nothing was changed"), "{refused}");
     assert_eq!(world.journal(), "");
 }

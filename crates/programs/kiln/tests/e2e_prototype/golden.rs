@@ -1,11 +1,11 @@
-//! Golden files, and what of an output differs from run to run.
+//! Golden files, with the parts of an output that differ between runs replaced.
 
 use std::fs;
 use std::path::Path;
 
 use jiff::Timestamp;
 
-/// Compares with a golden file. What differs from run to run is replaced first.
+/// Compares an output with a golden file, or writes the file if `KILN_BLESS` is set.
 #[track_caller]
 pub(crate) fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e_prototype/golden").join(name);
@@ -16,15 +16,15 @@ pub(crate) fn golden(name: &str, text: &str) {
         return;
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == plain, "{} is not what is said now:\n{plain}\n-- committed\n{committed}", path.display());
+    assert!(committed == plain, "{} differs from the output:\n{plain}\n-- committed\n{committed}", path.display());
 }
 
-/// Times, names of runs and pods, and spans of seconds.
+/// Replaces times, ids of runs and pods, and durations in seconds.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let mut said: Vec<String> = Vec::new();
+        let mut replaced: Vec<String> = Vec::new();
         for (index, word) in words.iter().enumerate() {
             let before = index.checked_sub(1).map(|at| words[at]);
             let after = words.get(index + 1).copied().unwrap_or_default();
@@ -43,10 +43,10 @@ pub(crate) fn plain(text: &str) -> String {
             } else {
                 (*word).to_owned()
             };
-            said.push(new);
+            replaced.push(new);
         }
-        let mut line = said.join(" ").trim_end().to_owned();
-        // A column is as wide as its widest cell.
+        let mut line = replaced.join(" ").trim_end().to_owned();
+        // The width of a column depends on its widest cell.
         while line.contains("   ") {
             line = line.replace("   ", "  ");
         }
@@ -57,7 +57,7 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 #[test]
-fn what_differs_from_run_to_run_is_replaced_and_the_rest_stays() {
+fn times_and_ids_are_replaced_and_the_rest_is_kept() {
     assert_eq!(
         plain("TIMES 2026-11-16T01:02:03Z  run ho77baes0hpms8n1: 2026.11.16, 41 s"),
         "TIMES TIME  run RUN: 2026.11.16, N s\n"

@@ -1,13 +1,13 @@
-//! `kiln prototype` as its users run it: the built program against `kiln sim serve`, compared with golden files.
+//! `kiln prototype` as users run it: the program against `kiln sim serve`, compared with golden files.
 //!
-//! `KILN_BLESS=1 cargo test -p kiln --test e2e_prototype` writes the files anew.
+//! `KILN_BLESS=1 cargo test -p kiln --test e2e_prototype` rewrites the files.
 
 mod access;
-mod back;
+mod connection;
+mod failures;
 mod golden;
 mod nights;
-mod place;
 mod refresh;
-mod trouble;
+mod rollback;
 mod update;
 mod world;

@@ -14,7 +14,7 @@ fn auto<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn the_best_patched_node_is_chosen_and_a_table_says_why_not_the_others() {
+fn best_patched_node_is_chosen_and_a_table_has_the_reasons() {
     let world = World::instant(SMALL);
     world.annotate(&node(0), &[(PATCHED, "2026-11-15T03:00:00Z")]);
     world.annotate(&node(1), &[(PATCHED, "2026-11-15T03:00:00Z"), (REBOOT, "yes")]);
@@ -26,29 +26,29 @@ fn the_best_patched_node_is_chosen_and_a_table_says_why_not_the_others() {
     assert!(none.stdout.contains("skipped"), "{none}");
     let ran = world.ends(0, &auto(&[]));
     golden("auto.txt", &ran.stdout);
-    // The same night again there is nothing newer.
+    // A second time in the same night there is nothing newer.
     let again = world.ends(0, &auto(&["--output", "json"])).json();
-    assert_eq!(again["pools"][0]["became"], "skipped", "{again}");
+    assert_eq!(again["pools"][0]["outcome"], "skipped", "{again}");
 }
 
 #[test]
-fn for_ten_nights_after_a_roll_back_nobody_bakes_the_same_patch_again() {
+fn rejected_patch_is_not_published_again_for_ten_nights() {
     let world = World::instant(SMALL);
     let donor = World::donor();
-    // A first version of the old patch level, then the bad one of the new.
+    // A first version with the old patches, then a bad one with the new.
     world.ends(0, &["update", "--target-node", &node(1), "--now", "2026-11-01T01:00:00Z"]);
     world.annotate(&donor, &[(PATCHED, "2026-11-03T03:00:00Z")]);
     world.ends(0, &auto(&["--now", "2026-11-04T01:00:00Z"]));
     world.ends(0, &["rollback", "--after", "2026-11-06", "--now", "2026-11-05T01:00:00Z"]);
     for night in 5..15 {
         let now = format!("2026-11-{night:02}T02:00:00Z");
-        // Each night says that it was patched the day before; what is on the disk stays the same.
+        // Each night the annotation has the date of the day before, but the node's disk does not change.
         world.annotate(&donor, &[(PATCHED, &format!("2026-11-{:02}T03:00:00Z", night - 1))]);
-        let said = world.ends(0, &auto(&["--output", "json", "--now", &now])).json();
-        assert_eq!(said["pools"][0]["became"], "skipped", "{night}: {said}");
-        let versions = said["status"]["pools"][0]["versions"].as_array().expect("versions");
+        let report = world.ends(0, &auto(&["--output", "json", "--now", &now])).json();
+        assert_eq!(report["pools"][0]["outcome"], "skipped", "{night}: {report}");
+        let versions = report["status"]["pools"][0]["versions"].as_array().expect("versions");
         let numbers: Vec<_> = versions.iter().map(|version| version["number"].clone()).collect();
         assert_eq!(numbers, ["2026.11.04", "2026.11.01"], "{night}");
-        assert_eq!(said["status"]["pools"][0]["newNodes"]["of"], "2026.11.01", "{night}");
+        assert_eq!(report["status"]["pools"][0]["newNodes"]["of"], "2026.11.01", "{night}");
     }
 }

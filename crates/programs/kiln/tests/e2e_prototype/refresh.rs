@@ -1,4 +1,4 @@
-//! Replacing nodes.
+//! `refresh`.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -8,14 +8,18 @@ use crate::golden::golden;
 use crate::world::{SMALL, World, node};
 
 #[test]
-fn nodes_on_old_images_are_replaced_and_the_pool_keeps_its_size() {
+fn nodes_of_old_images_are_replaced_and_the_pool_keeps_its_size() {
     let world = World::instant(SMALL);
     world.ends(0, &["update", "--target-node", &World::donor()]);
     golden("refresh-dry.txt", &world.ends(0, &["refresh", "--dry-run"]).stdout);
     let refresh = world.ends(0, &["refresh", "--surge", "1", "--max-unavailable", "1"]);
     golden("refresh.txt", &refresh.stdout);
     let status = world.ends(0, &["status", "--output", "json"]).json();
-    assert_eq!(status["pools"][0]["runs"], json!([{"image": "2026.11.16", "instances": 3, "bad": false}]), "{status}");
+    assert_eq!(
+        status["pools"][0]["runs"],
+        json!([{"image": "2026.11.16", "instances": 3, "rejected": false}]),
+        "{status}"
+    );
     world.until("three nodes are left", || world.nodes().len() == 3);
     assert!(world.nodes().iter().all(crate::world::is_ready));
     let again = world.ends(0, &["refresh"]);
@@ -23,7 +27,7 @@ fn nodes_on_old_images_are_replaced_and_the_pool_keeps_its_size() {
 }
 
 #[test]
-fn a_budget_stops_the_refresh_and_the_node_is_given_back() {
+fn disruption_budget_stops_the_refresh_and_the_cordon_is_released() {
     let world = World::instant(SMALL);
     world.ends(0, &["update", "--target-node", &World::donor()]);
     let guarded = node(1);
@@ -37,7 +41,7 @@ fn a_budget_stops_the_refresh_and_the_node_is_given_back() {
         "metadata": {"name": "guarded"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}},
     }));
-    // A pod that does not run yet may be evicted whatever the budget says.
+    // A pod that is not running yet may be evicted regardless of the budget.
     world.until("the budget counts the pod", || {
         let budget: PodDisruptionBudget = world.get("guarded");
         budget.status.is_some_and(|status| status.current_healthy == 1)
@@ -48,22 +52,30 @@ fn a_budget_stops_the_refresh_and_the_node_is_given_back() {
     let all = world.ends(0, &["refresh", "--all-at-once"]);
     assert!(all.stdout.contains("replaced"), "{all}");
     let status = world.ends(0, &["status", "--output", "json"]).json();
-    assert_eq!(status["pools"][0]["runs"], json!([{"image": "2026.11.16", "instances": 3, "bad": false}]), "{status}");
+    assert_eq!(
+        status["pools"][0]["runs"],
+        json!([{"image": "2026.11.16", "instances": 3, "rejected": false}]),
+        "{status}"
+    );
 }
 
 #[test]
-fn a_refresh_that_was_killed_goes_on_to_the_size_that_the_pool_had() {
+fn killed_refresh_continues_to_the_original_size() {
     let world = World::instant(SMALL);
     world.ends(0, &["update", "--target-node", &World::donor()]);
     let first = world.begin(&["refresh"]);
     let is_new =
         |node: &k8s_openapi::api::core::v1::Node| node.metadata.name.as_deref() == Some(crate::world::node(3).as_str());
-    world.until("one node more is there", || world.nodes().iter().any(is_new));
+    world.until("one more node exists", || world.nodes().iter().any(is_new));
     first.kill();
     let again = world.ends(0, &["refresh"]);
-    assert!(again.stderr.contains("goes on with a refresh to 3 nodes"), "{again}");
+    assert!(again.stderr.contains("continuing a refresh to 3 nodes"), "{again}");
     let status = world.ends(0, &["status", "--output", "json"]).json();
-    assert_eq!(status["pools"][0]["runs"], json!([{"image": "2026.11.16", "instances": 3, "bad": false}]), "{status}");
+    assert_eq!(
+        status["pools"][0]["runs"],
+        json!([{"image": "2026.11.16", "instances": 3, "rejected": false}]),
+        "{status}"
+    );
     world.until("three nodes are left", || world.nodes().len() == 3);
     world.nodes().iter().for_each(|node| world.is_free(node.metadata.name.as_deref().expect("a name")));
 }

@@ -1,10 +1,10 @@
-//! The way of a version, from the plan to what changed.
+//! A version from its plan to the diff with the next one.
 
 use crate::golden::golden;
-use crate::world::{SMALL, World, node};
+use crate::world::{POOL, SMALL, World, node};
 
 #[test]
-fn a_donor_becomes_the_image_of_new_nodes_and_everything_is_given_back() {
+fn donor_becomes_the_image_of_new_nodes_and_all_holds_are_released() {
     let world = World::instant(SMALL);
     let donor = World::donor();
     golden("status-before.txt", &world.ends(0, &["status"]).stdout);
@@ -19,20 +19,20 @@ fn a_donor_becomes_the_image_of_new_nodes_and_everything_is_given_back() {
     world.until("the new node is Ready", || {
         world.nodes().iter().filter(|node| crate::world::is_ready(node)).count() == 4
     });
-    let said = world.ends(0, &["status", "--output", "json"]).json();
-    assert_eq!(said["pools"][0]["versions"][0]["instances"], 1, "{said}");
+    let status = world.ends(0, &["status", "--output", "json"]).json();
+    assert_eq!(status["pools"][0]["versions"][0]["instances"], 1, "{status}");
 
     golden("history.txt", &world.ends(0, &["history", "--steps"]).stdout);
     golden("plan-again.txt", &world.ends(0, &["plan", "--target-node", &donor, "--no-inspect"]).stdout);
 
-    // A day later, from a node that was not patched.
+    // A day later, from an unpatched node.
     let next = ["--now", "2026-11-17T01:00:00Z"];
     world.ends(0, &[&["update", "--target-node", &node(1)], &next[..]].concat());
     golden("diff.txt", &world.ends(0, &["diff", "2026.11.16", "2026.11.17"]).stdout);
     let diff = world.ends(0, &["diff", "2026.11.17", "2026.11.16", "--output", "json"]).json();
     assert_eq!(diff["system"][0]["after"], "5.4.0-1036-azure", "{diff}");
     let unknown = world.ends(1, &["diff", "2026.11.16", "2020.01.01"]);
-    assert!(unknown.stderr.contains("known are 2026.11.16, 2026.11.17"), "{unknown}");
+    assert!(unknown.stderr.contains("known versions: 2026.11.16, 2026.11.17"), "{unknown}");
 
     let fresh = ["status", "--max-age", "2h", "--now", "2026-11-17T02:00:00Z"];
     world.ends(0, &fresh);
@@ -41,7 +41,7 @@ fn a_donor_becomes_the_image_of_new_nodes_and_everything_is_given_back() {
 }
 
 #[test]
-fn log_lines_have_the_form_that_kamino_gives_them_and_a_copy_of_the_journal_is_kept() {
+fn log_lines_have_kaminos_format_and_file_copy_and_log_have_the_timestamps_of_the_journal() {
     let world = World::instant(SMALL);
     let folder = tempfile::tempdir().expect("a folder");
     let journal = folder.path().join("journal.jsonl");
@@ -59,13 +59,22 @@ fn log_lines_have_the_form_that_kamino_gives_them_and_a_copy_of_the_journal_is_k
     }
     assert!(update.stderr.contains("\tINFO: "), "{update}");
     let copied = std::fs::read_to_string(&journal).expect("the copy");
-    let events = |text: &str| -> Vec<String> {
-        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
-        lines.map(|entry| entry["event"].as_str().unwrap_or_default().to_owned()).collect()
-    };
-    assert_eq!(events(&copied), events(&world.journal()));
+    assert_eq!(copied, world.journal(), "file copy and journal are the same, with their timestamps");
+    let mut compared = 0;
+    for line in copied.lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        if entry["event"] != "succeeded" {
+            continue;
+        }
+        let at: jiff::Timestamp = entry["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
+        let (time, step) = (at.strftime("%Y-%m-%d %H:%M:%S"), entry["step"].as_str().expect("a step"));
+        let logged = format!("{time},{:03}\tnight\tINFO: {POOL}: {step} done", at.subsec_millisecond());
+        assert!(update.stderr.contains(&logged), "{logged}: {update}");
+        compared += 1;
+    }
+    assert!(compared > 20, "{copied}");
 
-    // Only what is wrong, and nothing is.
+    // Errors only, and there are none.
     let quiet = world.ends(0, &["resume", "--log-level", "ERROR"]);
-    assert_eq!((quiet.stderr.as_str(), quiet.stdout.as_str()), ("", "no run is open\n"));
+    assert_eq!((quiet.stderr.as_str(), quiet.stdout.as_str()), ("", "no open runs\n"));
 }

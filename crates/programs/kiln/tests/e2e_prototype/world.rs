@@ -1,4 +1,4 @@
-//! A served world, and `kiln` pointed at it.
+//! A simulated environment in its own process, and `kiln` configured for it.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
@@ -12,16 +12,16 @@ use tempfile::TempDir;
 use testkit::{Finished, Kiln, SimProcess};
 use tokio::runtime::Runtime;
 
-/// The pool of the default world.
+/// The pool of the environment.
 pub(crate) const POOL: &str = "k8s-agentpool1-26100436-vmss";
 
-/// When the tests' clocks begin, unless a test says otherwise.
+/// The start of the tests' clocks, unless a test sets another.
 pub(crate) const NOW: &str = "2026-11-16T01:00:00Z";
 
-/// A debug build on a busy machine needs seconds for a run; more than this is a hang.
+/// A debug build on a busy machine needs seconds for a run. Longer than this is a hang.
 const DEADLINE: Duration = Duration::from_mins(4);
 
-/// A small pool that is quick to come up.
+/// A small pool that starts quickly.
 pub(crate) const SMALL: &str = "
 pools:
 - name: k8s-agentpool1-26100436-vmss
@@ -34,7 +34,7 @@ pools:
   instances: {0: {patched: true}}
 ";
 
-/// A running world. Its process and its files end with this value.
+/// A running environment. Dropping it ends its process and deletes its files.
 pub(crate) struct World {
     pub(crate) sim: SimProcess,
     variables: BTreeMap<String, String>,
@@ -48,13 +48,13 @@ pub(crate) fn kiln() -> Kiln {
 }
 
 impl World {
-    /// A world in which nothing takes time.
+    /// An environment in which nothing takes time.
     #[track_caller]
     pub(crate) fn instant(world: &str) -> Self {
         Self::start(world, "", "instant")
     }
 
-    /// A world with a fault plan and a speed.
+    /// An environment with a fault plan and a speed.
     #[track_caller]
     pub(crate) fn start(world: &str, faults: &str, speed: &str) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
@@ -70,10 +70,11 @@ impl World {
         let sim = kiln().sim(&arguments);
         let ready = folder.path().join("ready.json");
         std::fs::write(&ready, sim.ready().to_string()).expect("written");
-        let said = kiln().run(&["sim", "env", "--from", ready.to_str().expect("UTF-8"), "--output", "json"]).success();
+        let variables =
+            kiln().run(&["sim", "env", "--from", ready.to_str().expect("UTF-8"), "--output", "json"]).success();
         let mut variables: BTreeMap<String, String> =
-            serde_json::from_value(said.json()["variables"].clone()).expect("variables");
-        // Who starts a run is the same on every machine.
+            serde_json::from_value(variables.json()["variables"].clone()).expect("variables");
+        // The same user on every machine.
         variables.insert("POD_NAMESPACE".to_owned(), "default".to_owned());
         variables.insert("POD_NAME".to_owned(), "tests".to_owned());
         let runtime = Runtime::new().expect("a runtime");
@@ -86,7 +87,7 @@ impl World {
         world
     }
 
-    /// A command of `kiln prototype` against this world, at the usual time.
+    /// A command of `kiln prototype` against this environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> std::process::Command {
         let mut all = vec!["prototype"];
         all.extend(arguments);
@@ -98,19 +99,19 @@ impl World {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs a command to its end, and checks that it shows no secret.
     #[track_caller]
     pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
         let finished = testkit::run(self.command(arguments), DEADLINE);
-        // The login's secret, and what custom data of a real pool would hold.
+        // The client secret, and the custom data, which has a token in a real pool.
         for secret in [self.sim.key("clientSecret"), "join the cluster"] {
-            let said = format!("{}{}{}", finished.stdout, finished.stderr, self.journal());
-            assert!(!said.contains(secret), "a secret is shown: {finished}");
+            let output = format!("{}{}{}", finished.stdout, finished.stderr, self.journal());
+            assert!(!output.contains(secret), "a secret is shown: {finished}");
         }
         finished
     }
 
-    /// Runs it to the end that it is expected to come to.
+    /// Runs a command and checks its exit code.
     #[track_caller]
     pub(crate) fn ends(&self, code: i32, arguments: &[&str]) -> Finished {
         let finished = self.run(arguments);
@@ -118,7 +119,7 @@ impl World {
         finished
     }
 
-    /// Begins it. It is killed with the returned value.
+    /// Starts a command. Dropping the returned value kills it.
     pub(crate) fn begin(&self, arguments: &[&str]) -> Running {
         let mut command = self.command(arguments);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -176,7 +177,7 @@ impl World {
         self.runtime.block_on(api.get(name)).expect("an object")
     }
 
-    /// Tells the pool how many instances to have, as somebody else would.
+    /// Sets the capacity of the pool, as another program would.
     pub(crate) fn scale(&self, capacity: u32) {
         let key = |name: &str| self.sim.key(name).to_owned();
         let pem = std::fs::read(key("caFile")).expect("the CA's file");
@@ -214,11 +215,11 @@ impl World {
         map.and_then(|map| map.data).and_then(|mut data| data.remove("journal.jsonl")).unwrap_or_default()
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition is true.
     #[track_caller]
-    pub(crate) fn until(&self, what: &str, holds: impl Fn() -> bool) {
+    pub(crate) fn until(&self, what: &str, condition: impl Fn() -> bool) {
         for _ in 0..600 {
-            if holds() {
+            if condition() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -226,7 +227,7 @@ impl World {
         panic!("not within a minute: {what}\n{}", self.sim.stderr());
     }
 
-    /// A node is as it was before any run: schedulable, and nobody's.
+    /// Asserts that a node is schedulable and not held.
     #[track_caller]
     pub(crate) fn is_free(&self, name: &str) {
         let node = self.node(name);
@@ -239,7 +240,7 @@ impl World {
     }
 }
 
-/// A process that ends with this value.
+/// A process that is killed when this value is dropped.
 pub(crate) struct Running(Child);
 
 impl Running {

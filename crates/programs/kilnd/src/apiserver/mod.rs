@@ -15,4 +15,4 @@ pub use condition::{Condition, ConditionStatus};
 pub use connection::Target;
 pub use error::Error;
 pub use event::{Event, Severity};
-pub use node::{Node, Taint};
+pub use node::Node;

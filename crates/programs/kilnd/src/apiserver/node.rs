@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kiln_types::Taint;
 use serde::Deserialize;
 
 use crate::apiserver::condition::{Condition, ConditionStatus};
@@ -17,15 +18,6 @@ pub struct Node {
     pub taints: Vec<Taint>,
     pub unschedulable: bool,
     pub conditions: Vec<Condition>,
-}
-
-/// A taint as the API server returns it, with any effect.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(default)]
-pub struct Taint {
-    pub key: String,
-    pub value: String,
-    pub effect: String,
 }
 
 impl Node {

@@ -4,7 +4,8 @@ use crate::os::{Contents, Root};
 use crate::sources::Endpoints;
 use kiln_node_config::spec::{CredentialFrom, CredentialKind};
 use kiln_node_plan::layout::{CLIENT_CERTIFICATE, IMAGE};
-use kiln_node_plan::{Credential, Facts, Image, SecretBytes};
+use kiln_node_plan::{Credential, Facts, Image};
+use kiln_types::SecretBytes;
 
 use crate::apply::Error;
 use crate::node::Node;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::layout::{CREDENTIAL, DOCUMENT, MANIFEST};
-use kiln_node_plan::{Block, Desired, Manifest, Plan, SecretBytes, State, Step};
+use kiln_node_plan::{Block, Desired, Manifest, Plan, State, Step};
+use kiln_types::SecretBytes;
 
 use crate::apply::facts::{self, KnownCredential};
 use crate::apply::observe::observe;

@@ -14,7 +14,8 @@ pub mod platform;
 
 use kiln_node_config::spec::CredentialKind;
 use kiln_node_plan::layout::{CUSTOM_DATA, LOCK, READY, VM_ID};
-use kiln_node_plan::{DesiredFile, Generation, Revert, SecretBytes, State, Step};
+use kiln_node_plan::{DesiredFile, Generation, Revert, State, Step};
+use kiln_types::SecretBytes;
 
 use crate::apply::candidate::{Candidate, CandidateError};
 use crate::apply::transition::{Phase, Transition};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::os::{Durability, Root, clock};
-use kiln_node_plan::Ancestor;
 use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::ANCESTRY;
+use kiln_types::Ancestor;
 use serde::{Deserialize, Serialize};
 
 /// A disk woke up in another machine.

@@ -3,7 +3,7 @@
 use crate::os::Root;
 use kiln_node_config::spec::{CredentialFrom, CredentialKind};
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, DOCUMENT, GENERATIONS, KUBECONFIG, current};
-use kiln_node_plan::{JoinCredential, TokenId};
+use kiln_types::{JoinCredential, TokenId};
 use serde::Deserialize as _;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use kiln_node_plan::SecretBytes;
+use kiln_types::SecretBytes;
 
 use crate::sources::endpoints::Endpoints;
 use crate::sources::error::Error;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use kiln_node_plan::SecretBytes;
+use kiln_types::SecretBytes;
 use serde::{Deserialize, Serialize};
 
 use crate::log::error_chain;

@@ -205,7 +205,7 @@ mod tests {
             "one is set, one is absent already"
         );
         assert_eq!(requests.taints.keys().collect::<Vec<_>>(), ["gpu:NoSchedule"]);
-        let taint = |value: &str| crate::apiserver::Taint {
+        let taint = |value: &str| kiln_types::Taint {
             key: "gpu".to_owned(),
             value: value.to_owned(),
             effect: "NoSchedule".to_owned(),

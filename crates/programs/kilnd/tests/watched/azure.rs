@@ -11,7 +11,7 @@ use kiln_azure::{Azure, AzureOptions};
 use kiln_sim_azure::serve::{Listen, Sockets};
 use kiln_sim_azure::tls::Tls;
 use kiln_sim_azure::{Options, Sim, WorldSpec};
-use kiln_types::{Factory as _, Instance, PoolName, SecretText};
+use kiln_types::{Factory as _, Instance, PoolName, Secret};
 use tokio::runtime::Runtime;
 
 /// A name that nobody resolves: the client speaks to the world in its own process.
@@ -60,7 +60,7 @@ impl Embedded {
         let identity = Identity::ServicePrincipal(ServicePrincipal {
             tenant: spec.tenant_id.clone(),
             client_id: spec.clients[0].client_id.clone(),
-            secret: SecretText::new(spec.clients[0].client_secret.clone()),
+            secret: Secret::new(spec.clients[0].client_secret.clone()),
         });
         let credential = Login { cloud: cloud.clone(), identity }.credential(&http).expect("a credential");
         let scope = Scope::new(&spec.subscription_id, &spec.resource_group).expect("a scope");

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kiln_node_plan::{
-    Ancestor, CustomData, FstabEntry, IDENTITY, JoinCredential, KeepOrDrop, SecretBytes, TokenId, Treatment,
-    clone_credential,
-};
+use kiln_node_plan::{IDENTITY, Treatment};
 use kiln_sim_store::Ids;
+use kiln_types::{
+    Ancestor, CustomData, FstabEntry, JoinCredential, KeepOrDrop, SecretBytes, TokenId, clone_credential,
+};
 
 use super::World;
 use super::contents::{Contents, Disk, default_credential};

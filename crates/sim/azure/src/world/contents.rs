@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kiln_node_plan::{
-    Ancestor, CustomData, DiskUse, FirstBootUnit, FstabEntry, JoinCredential, FileLine, SecretPlace, parse_fstab,
+use kiln_types::{
+    Ancestor, CustomData, DiskUse, FileLine, FirstBootUnit, FstabEntry, JoinCredential, SecretPlace, parse_fstab,
 };
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_node_plan::{DiskUse, JoinCredential, FileLine, SecretPlace};
+use kiln_types::{DiskUse, FileLine, JoinCredential, SecretPlace};
 use serde::{Deserialize, Serialize};
 
 /// Overrides of the default disk contents. Unset fields keep the default.

@@ -19,8 +19,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kiln_node_plan::TokenId;
 use kiln_sim_store::{Ids, Table};
+use kiln_types::TokenId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

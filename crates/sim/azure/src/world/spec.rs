@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-use kiln_node_plan::TokenId;
+use kiln_types::TokenId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

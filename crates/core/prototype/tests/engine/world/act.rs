@@ -1,4 +1,4 @@
-//! What acts do to the world, and how they go wrong.
+//! The effects of actions, with planned faults.
 
 use kiln_prototype::action::Action;
 use kiln_prototype::journal::StepFailure;
@@ -12,54 +12,54 @@ use kiln_types::{
 use super::{CanaryPool, DONOR, Effect, Version, World};
 use crate::fault::Fault;
 
-type Taken = Result<Option<OperationHandle>, StepFailure>;
+type Accepted = Result<Option<OperationHandle>, StepFailure>;
 
-fn refused(class: ErrorClass, message: &str) -> Taken {
+fn refused(class: ErrorClass, message: &str) -> Accepted {
     Err(StepFailure::new(class, message))
 }
 
 impl World {
-    /// Does an act, as well as the faults let it.
-    pub(crate) fn act(&mut self, step: Step, action: &Action, header: &Header, run: &str) -> Taken {
-        let name = name_of(action);
+    /// Performs an action, unless a fault prevents it.
+    pub(crate) fn act(&mut self, step: Step, action: &Action, header: &Header, run: &str) -> Accepted {
+        let name = action_name(action);
         let cost = match action {
             Action::SaveRecipe | Action::HoldNode | Action::ReleaseNode | Action::Drain | Action::InstallFirstBoot => 0,
             // The regions of a version are read before they are written.
             Action::Include(_) => 2,
             _ => 1,
         };
-        self.ask(cost, &format!("act {step} {name}"));
+        self.count(cost, &format!("act {step} {name}"));
         let fault = self.faults.draw(&format!("act {step} {name}"));
         match &fault {
             Some(Fault::Throttled) => return refused(ErrorClass::Throttled, "429 TooManyRequests"),
             Some(Fault::ServerError) => return refused(ErrorClass::Transient, "500 InternalServerError"),
             Some(Fault::Permission) => return refused(ErrorClass::Permission, "403 AuthorizationFailed"),
             Some(Fault::Capacity) => return refused(ErrorClass::Capacity, "AllocationFailed"),
-            Some(Fault::InVain) => return Ok(Some(self.begin(std::time::Duration::ZERO, Effect::Nothing, None))),
+            Some(Fault::NoEffect) => return Ok(Some(self.begin(std::time::Duration::ZERO, Effect::Nothing, None))),
             _ => {}
         }
         self.acts.push(format!("{step} {name}"));
         let fails = match fault {
             Some(Fault::OperationFails(class)) => {
-                Some(Failure { code: "InternalOperationError".to_owned(), message: "it ended badly".to_owned(), class })
+                Some(Failure { code: "InternalOperationError".to_owned(), message: "it failed".to_owned(), class })
             }
             _ => None,
         };
-        let taken = self.perform(action, header, run, fails);
-        self.check();
+        let accepted = self.perform(action, header, run, fails);
+        self.check_invariants();
         match fault {
-            Some(Fault::LostAnswer) => refused(ErrorClass::Transient, "the connection was reset"),
+            Some(Fault::LostResponse) => refused(ErrorClass::Transient, "the connection was reset"),
             Some(Fault::OperationForgotten) => {
                 if let Some(operation) = self.operations.last_mut() {
                     operation.forgotten = true;
                 }
-                taken
+                accepted
             }
-            _ => taken,
+            _ => accepted,
         }
     }
 
-    fn perform(&mut self, action: &Action, header: &Header, run: &str, fails: Option<Failure>) -> Taken {
+    fn perform(&mut self, action: &Action, header: &Header, run: &str, fails: Option<Failure>) -> Accepted {
         let write = self.pace.write;
         match action {
             Action::TagPool { pool, tags } => {
@@ -82,27 +82,29 @@ impl World {
                 self.matches(pool.revision.as_ref())?;
                 self.scale_out(*more);
                 self.additions += 1;
-                self.rule(self.additions <= 1, "nodes were added twice");
+                self.require(self.additions <= 1, "nodes were added twice");
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
             Action::CreateGallery(gallery) => {
                 self.gallery.get_or_insert_with(|| gallery.clone());
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
-            Action::CreateDefinition(line) => {
+            Action::CreateDefinition(definition) => {
                 if self.gallery.is_none() {
                     return refused(ErrorClass::NotFound, "ParentResourceNotFound");
                 }
-                self.line.get_or_insert_with(|| line.as_ref().clone());
+                self.definition.get_or_insert_with(|| definition.as_ref().clone());
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
             Action::TagDefinition { tags, .. } => {
-                let Some(line) = &mut self.line else { return refused(ErrorClass::NotFound, "no such definition") };
-                line.tags.extend(tags.clone());
+                let Some(definition) = &mut self.definition else {
+                    return refused(ErrorClass::NotFound, "no such definition");
+                };
+                definition.tags.extend(tags.clone());
                 Ok(Some(self.begin(write, Effect::Nothing, None)))
             }
             Action::SaveRecipe => {
-                self.rule(self.bootstraps || self.saved, "a recipe was saved after it was changed");
+                self.require(self.bootstraps || self.saved, "a recipe was saved after it was changed");
                 self.saved = true;
                 Ok(None)
             }
@@ -126,7 +128,7 @@ impl World {
             Action::DeleteSnapshot => {
                 let source = self.snapshot.as_ref().map(|snapshot| snapshot.id.clone());
                 let making = self.versions.values().any(|version| version.read.state == VersionState::Creating);
-                self.rule(source.is_none() || !making, "a copy was deleted while a version was made of it");
+                self.require(source.is_none() || !making, "a snapshot was deleted while a version was created from it");
                 Ok(Some(self.begin(write, Effect::SnapshotGone, fails)))
             }
             Action::Publish(publication) => self.publish(publication, fails),
@@ -135,9 +137,9 @@ impl World {
                 let Some(version) = self.versions.get_mut(number) else {
                     return refused(ErrorClass::NotFound, "no such version");
                 };
-                let proven = version.proven;
+                let tested = version.tested;
                 version.read.state = VersionState::Updating;
-                self.rule(proven || !self.needs_canary, "a version was included before it was proven");
+                self.require(tested || !self.needs_canary, "a version was included before it was tested");
                 Ok(Some(self.begin(write, Effect::Included(number.clone()), fails)))
             }
             Action::CreateCanary(canary) => {
@@ -149,12 +151,12 @@ impl World {
                     return refused(ErrorClass::Precondition, "412 PreconditionFailed");
                 }
                 self.canary =
-                    Some(CanaryPool { version: canary.number.clone(), up_since: None, leaving: false, failed: None });
+                    Some(CanaryPool { version: canary.number.clone(), up_since: None, deleting: false, failed: None });
                 Ok(Some(self.begin(write, Effect::CanaryMade, fails)))
             }
             Action::DeleteCanary => {
                 if let Some(canary) = &mut self.canary {
-                    canary.leaving = true;
+                    canary.deleting = true;
                 }
                 Ok(Some(self.begin(write, Effect::CanaryGone, fails)))
             }
@@ -169,18 +171,18 @@ impl World {
         }
     }
 
-    fn on_node(&mut self, action: &Action, header: &Header, run: &str) -> Taken {
+    fn on_node(&mut self, action: &Action, header: &Header, run: &str) -> Accepted {
         if *action == Action::ReleaseNode {
-            let back = self.donor().is_none_or(|donor| self.reports(donor));
-            self.rule(back, "the node was released before it came back");
+            let is_up = self.donor().is_none_or(|donor| self.reports(donor));
+            self.require(is_up, "the node was released before its kubelet was running");
         }
-        let Some(node) = self.nodes.get_mut(&header.donor.node) else {
+        let Some(node) = self.nodes.get_mut(header.donor.node.as_str()) else {
             return refused(ErrorClass::NotFound, "no such node");
         };
         match action {
             Action::HoldNode => match &node.hold {
                 Some((owner, ..)) if owner == run => {}
-                Some(_) => return refused(ErrorClass::Busy, "somebody else holds it"),
+                Some(_) => return refused(ErrorClass::Busy, "the node is held by another run"),
                 None => {
                     node.hold = Some((run.to_owned(), node.cordoned, node.autoscaler.clone()));
                     node.cordoned = true;
@@ -195,14 +197,14 @@ impl World {
             Action::Drain => {
                 node.pods = 0;
                 let cordoned = node.cordoned;
-                self.rule(cordoned, "a node was drained that takes new pods");
+                self.require(cordoned, "a node was drained that was not cordoned");
             }
             _ => node.first_boot = true,
         }
         Ok(None)
     }
 
-    fn power_off(&mut self, how: PowerDown, fails: Option<Failure>) -> Taken {
+    fn power_off(&mut self, how: PowerDown, fails: Option<Failure>) -> Accepted {
         let now = self.now;
         let empty = self.donor_node().is_none_or(|node| node.pods == 0);
         let Some(donor) = self.machines.get_mut(&DONOR) else {
@@ -216,11 +218,11 @@ impl World {
         if donor.up_since.take().is_some() {
             donor.down_since = Some(now);
         }
-        self.rule(empty, "the donor was stopped with pods on it");
+        self.require(empty, "the donor was stopped with pods on it");
         Ok(Some(self.begin(self.pace.power, Effect::Stopped(wanted), fails)))
     }
 
-    fn start(&mut self, fails: Option<Failure>) -> Taken {
+    fn start(&mut self, fails: Option<Failure>) -> Accepted {
         let Some(donor) = self.machines.get_mut(&DONOR) else {
             return refused(ErrorClass::NotFound, "no such instance");
         };
@@ -243,7 +245,7 @@ impl World {
         let off = |power| matches!(power, PowerState::Stopped | PowerState::Deallocated);
         let at_rest = self.donor().is_some_and(|donor| off(donor.power));
         let resets = header.donor.has_first_boot || self.donor_node().is_some_and(|node| node.first_boot);
-        self.rule(resets, "a disk was copied whose clones would take over the donor's node");
+        self.require(resets, "a disk was copied whose clones would use the donor's identity");
         self.snapshot_is_good = at_rest && resets;
         self.snapshot = Some(Snapshot {
             name: request.name.clone(),
@@ -256,20 +258,20 @@ impl World {
         self.begin(self.pace.write, Effect::SnapshotMade, fails)
     }
 
-    fn publish(&mut self, publication: &Publication, mut fails: Option<Failure>) -> Taken {
+    fn publish(&mut self, publication: &Publication, mut fails: Option<Failure>) -> Accepted {
         let number = publication.number.clone();
-        if self.line.is_none() {
+        if self.definition.is_none() {
             return refused(ErrorClass::NotFound, "ParentResourceNotFound");
         }
         if let Some(version) = self.versions.get(&number) {
             let finished = version.read.state == VersionState::Succeeded;
-            self.rule(!finished, "a version was written over another one");
+            self.require(!finished, "a version was written over another one");
             return refused(ErrorClass::Precondition, "409 Conflict");
         }
         if !self.snapshot.as_ref().is_some_and(|snapshot| snapshot.provisioning == Provisioning::Succeeded) {
             return refused(ErrorClass::Invalid, "the source does not exist");
         }
-        self.rule(publication.excluded, "a version was published for everybody");
+        self.require(publication.excluded, "a version was created included");
         if publication.storage == Storage::ZoneRedundant && !self.zones {
             let message = "storageAccountType is not supported in this region".to_owned();
             let code = "InvalidParameter".to_owned();
@@ -288,7 +290,7 @@ impl World {
             created: None,
         };
         let joins = self.snapshot_is_good && !self.bad_disk;
-        self.versions.insert(number.clone(), Version { read, joins, proven: false });
+        self.versions.insert(number.clone(), Version { read, joins, tested: false });
         Ok(Some(self.begin(self.pace.publish, Effect::VersionMade(number), fails)))
     }
 
@@ -300,7 +302,7 @@ impl World {
         };
         let runs = |source: &ImageSource| matches!(source, ImageSource::ExactVersion(_, named) if named == number);
         let by_instance = self.machines.values().any(|machine| runs(&machine.runs));
-        self.rule(!by_model && !by_instance, format!("version {number} was deleted while it was in use"));
+        self.require(!by_model && !by_instance, format!("version {number} was deleted while it was in use"));
         if let Some(version) = self.versions.get_mut(number) {
             version.read.state = VersionState::Deleting;
         }
@@ -308,8 +310,8 @@ impl World {
     }
 }
 
-/// The act's own name, without what it carries.
-pub(crate) fn name_of(action: &Action) -> String {
+/// The name of the action's variant.
+pub(crate) fn action_name(action: &Action) -> String {
     let text = format!("{action:?}");
     text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }

@@ -1,8 +1,8 @@
-//! A small honest Azure and cluster, with its own time and nothing hidden: one pool, its donor, a gallery, a journal.
+//! A small model of Azure and a cluster with its own clock: one pool, its donor, a gallery, a journal.
 
 mod act;
-mod look;
 mod others;
+mod read;
 mod time;
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use kiln_types::{
     Snapshot, VersionNumber,
 };
 
-pub(crate) use others::{Birth, machine, node, node_name};
+pub(crate) use others::{CreatedInstance, machine, node, node_name};
 
 use kiln_prototype::journal::Entry;
 
@@ -30,10 +30,10 @@ pub(crate) struct Machine {
     pub(crate) runs: ImageSource,
     pub(crate) etag: u64,
     pub(crate) boot: u32,
-    /// When its kubelet was started, if the machine is up, and when it was stopped last.
+    /// The start of its kubelet, if the machine is up, and its last stop.
     pub(crate) up_since: Option<Timestamp>,
     pub(crate) down_since: Option<Timestamp>,
-    /// It does not come back after a stop.
+    /// The node does not become Ready after a stop.
     pub(crate) broken: bool,
 }
 
@@ -42,20 +42,20 @@ pub(crate) struct Machine {
 pub(crate) struct Node {
     pub(crate) cordoned: bool,
     pub(crate) autoscaler: Option<String>,
-    /// Who holds it, and what was so before.
+    /// The owner of the hold, and the previous cordon and annotation.
     pub(crate) hold: Option<(String, bool, Option<String>)>,
     pub(crate) pods: u32,
     pub(crate) first_boot: bool,
 }
 
-/// A version with what the world knows of it.
+/// A version, with properties that only this model knows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Version {
     pub(crate) read: ImageVersion,
-    /// A machine made of it joins.
+    /// Instances of this version join the cluster.
     pub(crate) joins: bool,
-    /// A canary of it joined, or it was in use before.
-    pub(crate) proven: bool,
+    /// A canary of this version became Ready, or the version was in use before the run.
+    pub(crate) tested: bool,
 }
 
 /// The canary's pool.
@@ -63,11 +63,11 @@ pub(crate) struct Version {
 pub(crate) struct CanaryPool {
     pub(crate) version: VersionNumber,
     pub(crate) up_since: Option<Timestamp>,
-    pub(crate) leaving: bool,
+    pub(crate) deleting: bool,
     pub(crate) failed: Option<String>,
 }
 
-/// What an operation does when it ends.
+/// The effect of an operation at its end.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
     Stopped(PowerState),
@@ -92,7 +92,7 @@ pub(crate) struct Operation {
     pub(crate) forgotten: bool,
 }
 
-/// How long things take.
+/// Durations of Azure's operations and of a node's join.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pace {
     pub(crate) power: Duration,
@@ -102,14 +102,14 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// As kamino's log has it.
+    /// Durations from kamino's log.
     pub(crate) const USUAL: Self = Self {
         power: Duration::from_secs(152),
         write: Duration::from_secs(13),
         publish: Duration::from_secs(5_291),
         join: Duration::from_mins(1),
     };
-    /// Off and on again before anybody misses the node.
+    /// The machine is off and on again before the node becomes NotReady.
     pub(crate) const QUICK: Self = Self {
         power: Duration::from_secs(4),
         write: Duration::from_secs(1),
@@ -120,50 +120,50 @@ impl Pace {
         Self { power: Duration::ZERO, write: Duration::ZERO, publish: Duration::ZERO, join: Duration::ZERO };
 }
 
-/// The world.
-#[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+/// The state of Azure and the cluster.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) pace: Pace,
     pub(crate) pool: Pool,
     pub(crate) etag: u64,
-    /// The custom data that bootstraps a node of the old image is in the recipe.
+    /// The recipe has the custom data that bootstraps a node of the old image.
     pub(crate) bootstraps: bool,
     pub(crate) machines: BTreeMap<u32, Machine>,
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) gallery: Option<Gallery>,
-    pub(crate) line: Option<ImageDefinition>,
+    pub(crate) definition: Option<ImageDefinition>,
     pub(crate) definition_name: DefinitionName,
     pub(crate) versions: BTreeMap<VersionNumber, Version>,
     pub(crate) snapshot: Option<Snapshot>,
-    /// The copy was made of a disk at rest, with what a clone needs on it.
+    /// The snapshot was created while the donor was off, and contains the first-boot unit.
     pub(crate) snapshot_is_good: bool,
     pub(crate) canary: Option<CanaryPool>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) saved: bool,
-    pub(crate) refusals: Vec<String>,
+    pub(crate) blockers: Vec<String>,
     /// The region has zones.
     pub(crate) zones: bool,
-    /// What is on the donor's disk does not boot as another machine.
+    /// Clones of the donor's disk do not boot.
     pub(crate) bad_disk: bool,
     pub(crate) needs_canary: bool,
-    pub(crate) births: Vec<Birth>,
+    pub(crate) created: Vec<CreatedInstance>,
     pub(crate) additions: u32,
-    /// What must never be.
-    pub(crate) broken_rules: Vec<String>,
+    /// Violated invariants.
+    pub(crate) violations: Vec<String>,
     /// Requests to Azure.
     pub(crate) requests: u32,
-    /// What was asked, with the requests that it took.
-    pub(crate) asked: Vec<String>,
-    /// Acts, in order, by their name.
+    /// Reads and actions, each with its number of requests.
+    pub(crate) request_log: Vec<String>,
+    /// Names of actions, in order.
     pub(crate) acts: Vec<String>,
     pub(crate) journal: Journal,
     pub(crate) lease: Option<(String, Timestamp)>,
     pub(crate) faults: Faults,
 }
 
-/// The journal as a cluster keeps it.
+/// The journal in the cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Journal {
     pub(crate) entries: Vec<Entry>,
@@ -171,7 +171,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// As it is stored.
+    /// The stored lines.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.entries.iter().map(|entry| serde_json::to_string(entry).unwrap())
     }
@@ -189,14 +189,14 @@ impl World {
         self.donor().and_then(|donor| self.nodes.get(&donor.node))
     }
 
-    /// Kubelet reports by itself; a machine that stopped is taken for Ready until it was missed.
+    /// Whether the node is Ready. A stopped machine stays Ready until its missing heartbeat is noticed.
     pub(crate) fn is_ready(&self, machine: &Machine) -> bool {
-        let missed = Duration::from_secs(40);
-        let not_missed_yet = machine.down_since.is_some_and(|at| !self.passed(at, missed));
-        self.reports(machine) || not_missed_yet
+        let grace = Duration::from_secs(40);
+        let not_noticed_yet = machine.down_since.is_some_and(|at| !self.passed(at, grace));
+        self.reports(machine) || not_noticed_yet
     }
 
-    /// Its kubelet is up in truth.
+    /// Whether the kubelet is running, regardless of the node's condition.
     pub(crate) fn reports(&self, machine: &Machine) -> bool {
         machine.up_since.is_some_and(|at| self.passed(at, self.pace.join))
     }
@@ -214,7 +214,7 @@ impl World {
         self.now.duration_since(since) >= span.try_into().unwrap()
     }
 
-    /// What `latest` of the line means now: written again here, so that the engine's own idea of it is not its witness.
+    /// The latest usable version. Implemented again here, so that the tests do not rely on the code under test.
     pub(crate) fn latest(&self) -> Option<&Version> {
         let usable = |version: &&Version| {
             version.read.state == kiln_types::VersionState::Succeeded
@@ -224,9 +224,10 @@ impl World {
         self.versions.values().rev().find(usable)
     }
 
-    pub(crate) fn rule(&mut self, holds: bool, rule: impl Into<String>) {
-        if !holds {
-            self.broken_rules.push(rule.into());
+    /// Records a violated invariant unless `kept`.
+    pub(crate) fn require(&mut self, kept: bool, violation: impl Into<String>) {
+        if !kept {
+            self.violations.push(violation.into());
         }
     }
 }

@@ -1,22 +1,22 @@
-//! What others do meanwhile: the autoscaler, a person, another program.
+//! Concurrent changes by the autoscaler, users and other programs.
 
 use kiln_types::{Extension, ImageSource, PowerState, Protection, VersionNumber};
 
 use super::{DONOR, Machine, Node, World};
 
-/// A machine that was made, and of what.
+/// An instance that was created during a run.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Birth {
-    /// After which act.
+pub(crate) struct CreatedInstance {
+    /// The last action of the run before its creation.
     pub(crate) after: Option<String>,
-    /// The version, or none for the image that the pool was made with.
+    /// Absent for the original image.
     pub(crate) version: Option<VersionNumber>,
-    pub(crate) proven: bool,
+    pub(crate) tested: bool,
     pub(crate) joined: bool,
 }
 
 impl World {
-    /// Makes instances of the recipe as it is at this instant.
+    /// Creates instances from the current recipe.
     pub(crate) fn scale_out(&mut self, more: u32) {
         for _ in 0..more {
             let after = self.acts.last().cloned();
@@ -27,9 +27,9 @@ impl World {
             };
             let old = matches!(self.pool.recipe.image, ImageSource::Marketplace(_));
             let known = version.as_ref().and_then(|number| self.versions.get(number));
-            let (proven, joined) = match known {
-                // Without a canary nobody knows before.
-                Some(version) => (version.proven || !self.needs_canary, version.joins || !self.needs_canary),
+            let (tested, joined) = match known {
+                // A run without a canary includes untested versions.
+                Some(version) => (version.tested || !self.needs_canary, version.joins || !self.needs_canary),
                 None => {
                     (old, old && self.bootstraps && self.pool.recipe.extensions.iter().any(Extension::is_custom_script))
                 }
@@ -38,16 +38,16 @@ impl World {
                 Some(number) => ImageSource::ExactVersion(self.definition_name.clone(), number),
                 None => self.pool.recipe.image.clone(),
             };
-            self.births.push(Birth { after, version, proven, joined });
-            // Ids are never given twice.
-            let id = 100 + u32::try_from(self.births.len()).unwrap();
+            self.created.push(CreatedInstance { after, version, tested, joined });
+            // Ids are never reused.
+            let id = 100 + u32::try_from(self.created.len()).unwrap();
             self.machines.insert(id, machine(id, runs, self.now));
             self.pool.capacity += 1;
         }
         self.touch();
     }
 
-    /// The autoscaler takes away what it may.
+    /// The autoscaler removes an instance.
     pub(crate) fn scale_in(&mut self) {
         let free = |(id, machine): (&u32, &Machine)| {
             let kept = self.nodes.get(&machine.node).is_some_and(|node| node.autoscaler.is_some());
@@ -60,13 +60,13 @@ impl World {
         }
     }
 
-    /// Somebody writes a tag of their own.
-    pub(crate) fn meddle(&mut self) {
+    /// Another program writes a tag.
+    pub(crate) fn write_foreign_tag(&mut self) {
         self.pool.tags.insert("cost-centre".to_owned(), format!("{}", self.etag));
         self.touch();
     }
 
-    /// Somebody deletes the donor, and its node with it.
+    /// Another program deletes the donor with its node.
     pub(crate) fn delete_donor(&mut self) {
         if let Some(donor) = self.machines.remove(&DONOR) {
             self.nodes.remove(&donor.node);
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// Somebody starts the donor while it is off.
+    /// Another program starts the donor while it is off.
     pub(crate) fn start_donor(&mut self) {
         let now = self.now;
         if let Some(donor) = self.machines.get_mut(&DONOR)
@@ -86,17 +86,17 @@ impl World {
         }
     }
 
-    /// What has to hold at every instant.
-    pub(crate) fn check(&mut self) {
+    /// Checks the invariants.
+    pub(crate) fn check_invariants(&mut self) {
         let Some(donor) = self.donor().cloned() else { return };
         let node = self.nodes[&donor.node].clone();
         if donor.power != PowerState::Running {
             let kept = node.cordoned && node.autoscaler.is_some() && donor.protection == Protection::FULL;
-            self.rule(kept, "the donor is away and not kept from the autoscaler, the scale set or new pods");
+            self.require(kept, "the donor is away and not protected against the autoscaler, the scale set or new pods");
         }
-        if let Some(birth) = self.births.iter().find(|birth| !birth.proven || !birth.joined) {
-            let text = format!("a new node got an unproven version or did not join: {birth:?}");
-            self.rule(self.broken_rules.contains(&text), text.clone());
+        if let Some(instance) = self.created.iter().find(|instance| !instance.tested || !instance.joined) {
+            let text = format!("a new node got an untested version or did not join: {instance:?}");
+            self.require(self.violations.contains(&text), text.clone());
         }
     }
 }

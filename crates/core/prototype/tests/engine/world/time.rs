@@ -1,4 +1,4 @@
-//! Time passes, and operations end.
+//! The clock, and the operations that end as time passes.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use kiln_types::{
 use super::{DONOR, Effect, Operation, World};
 
 impl World {
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn sleep(&mut self, span: Duration) {
         self.now += jiff::SignedDuration::try_from(span).unwrap();
         self.pass();
     }
 
-    /// Ends what has come to its end.
+    /// Ends the operations that are due.
     pub(crate) fn pass(&mut self) {
         for index in 0..self.operations.len() {
             if self.operations[index].ends > self.now {
@@ -29,29 +29,29 @@ impl World {
         }
     }
 
-    /// Takes an operation up.
+    /// Starts an operation.
     pub(crate) fn begin(&mut self, span: Duration, effect: Effect, fails: Option<Failure>) -> OperationHandle {
         let ends = self.now + jiff::SignedDuration::try_from(span).unwrap();
-        let in_the_answer = span.is_zero() && fails.is_none() && is_a_write(&effect);
+        let in_response = span.is_zero() && fails.is_none() && is_write(&effect);
         self.operations.push(Operation { ends, effect: Some(effect), fails, forgotten: false });
         self.pass();
-        let kind = if in_the_answer { "ended" } else { "op" };
+        let kind = if in_response { "ended" } else { "op" };
         OperationHandle::new(format!("{kind}-{}", self.operations.len() - 1))
     }
 
-    /// How far an operation is.
+    /// The state of an operation.
     pub(crate) fn observe(&mut self, handle: &OperationHandle) -> Result<OperationState, StepFailure> {
         let (kind, index) = handle.as_str().split_once('-').unwrap();
         if kind == "ended" {
             return Ok(OperationState::Succeeded);
         }
-        self.ask(1, "observe");
+        self.count(1, "observe");
         let operation = &self.operations[index.parse::<usize>().unwrap()];
         if operation.forgotten {
             return Err(StepFailure::new(ErrorClass::NotFound, "no such operation"));
         }
         Ok(if operation.ends > self.now {
-            // A quarter of an hour at most, so that a version of an hour and a half is asked after a few times.
+            // At most a quarter of an hour, so that the creation of a version is polled a few times.
             let left = Duration::try_from(operation.ends.duration_since(self.now)).unwrap();
             OperationState::Running(Progress { retry_after: Some(left.min(Duration::from_mins(15))), percent: None })
         } else {
@@ -123,7 +123,7 @@ impl World {
                 }
             }
             Effect::CanaryGone => match &mut self.canary {
-                Some(canary) if failed => canary.leaving = false,
+                Some(canary) if failed => canary.deleting = false,
                 _ => self.canary = None,
             },
             Effect::ExtensionGone(name) if !failed => {
@@ -134,15 +134,15 @@ impl World {
         }
     }
 
-    /// The pool was written.
+    /// Changes the pool's revision.
     pub(crate) fn touch(&mut self) {
         self.etag += 1;
         self.pool.revision = Some(kiln_types::Revision::new(format!("e{}", self.etag)));
     }
 }
 
-/// An instant Azure answers a write with the finished resource; a deletion or an act on a machine is taken up, and asked after once.
-fn is_a_write(effect: &Effect) -> bool {
+/// Whether the response of an instant Azure contains the finished resource. Deletions and power actions are only accepted, and polled once.
+fn is_write(effect: &Effect) -> bool {
     matches!(
         effect,
         Effect::SnapshotMade | Effect::VersionMade(_) | Effect::Included(_) | Effect::CanaryMade | Effect::Nothing

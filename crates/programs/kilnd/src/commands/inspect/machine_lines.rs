@@ -1,8 +1,8 @@
 //! Lines that belong to one machine and stand in files that a clone would share.
 
 use crate::os::{FileKind, Root};
-use kiln_node_plan::FileLine;
 use kiln_node_plan::FileState;
+use kiln_types::FileLine;
 
 /// Where a node's own name would act in a clone: units, their environment, kubelet's configuration.
 const NAMED_IN: [&str; 5] =

@@ -10,10 +10,8 @@ mod secrets;
 use crate::os::Root;
 use crate::sources::OvfEnv;
 use kiln_node_plan::layout::{self, FSTAB, IMAGE};
-use kiln_node_plan::{
-    CustomData, DiskUse, Findings, FirstBootUnit, Image, Inspection, JoinCredential, SecretBytes, Treatment,
-    parse_fstab,
-};
+use kiln_node_plan::{Findings, Image, Treatment};
+use kiln_types::{CustomData, DiskUse, FirstBootUnit, Inspection, JoinCredential, SecretBytes, parse_fstab};
 
 use crate::args::Output;
 use crate::commands::{CommandResult, DONE, FAILED};

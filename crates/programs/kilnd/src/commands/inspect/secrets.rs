@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::os::{FileKind, Root};
-use kiln_node_plan::{SecretPlace, layout};
+use kiln_node_plan::layout;
+use kiln_types::SecretPlace;
 
 /// Where secrets are on a node. What is in them is not looked at.
 const PLACES: [(&str, &str); 21] = [

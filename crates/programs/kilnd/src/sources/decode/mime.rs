@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use kiln_node_config::media::{CREDENTIAL, NODE_CONFIG};
-use kiln_node_plan::SecretBytes;
+use kiln_types::SecretBytes;
 
 use super::{DecodeError, unbase64};
 

@@ -8,7 +8,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use kiln_node_config::media::NODE_CONFIG;
-use kiln_node_plan::SecretBytes;
+use kiln_types::SecretBytes;
 
 /// Azure accepts 64 KiB before base64, which is 88 KiB after it; the rest is for line breaks.
 const ENCODED: usize = 96 << 10;
@@ -44,7 +44,9 @@ pub enum DecodeError {
     #[error("contains {count} parts of type `{kind}`; expected one")]
     Ambiguous { count: usize, kind: &'static str },
     /// Pods can read everything except custom data.
-    #[error("contains a credential, which is only allowed in custom data because pods can read other sources\nhint: replace the credential and put it into custom data")]
+    #[error(
+        "contains a credential, which is only allowed in custom data because pods can read other sources\nhint: replace the credential and put it into custom data"
+    )]
     Credential,
     #[error("the checksum of the part is sha-256 {actual}, but its header has {expected}")]
     Digest { expected: String, actual: String },

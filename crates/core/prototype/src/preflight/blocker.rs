@@ -1,0 +1,438 @@
+//! The kinds of blockers, as data: name, reason, remedy, and the consent that accepts it.
+
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use crate::run::RunOptions;
+
+/// The option with which the user accepts a blocker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Consent {
+    /// None: the run could lose nodes.
+    Never,
+    /// `--force`.
+    Force,
+    /// `--allow-empty-pool`.
+    AllowEmptyPool,
+}
+
+impl Consent {
+    /// Whether a run's options include the consent.
+    pub fn is_given(self, options: &RunOptions) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Force => options.force,
+            Self::AllowEmptyPool => options.allow_empty_pool,
+        }
+    }
+}
+
+/// A kind of blocker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BlockerKind {
+    UpgradePolicy,
+    AutomaticOsUpgrade,
+    AutomaticRepairs,
+    Flexible,
+    /// AKS or Cluster API owns the pool.
+    Managed,
+    Paused,
+    /// kamino works on the same pools.
+    Kamino,
+    Permission,
+    PoolOfOne,
+    NotInPool,
+    NoProviderId,
+    OwnNode,
+    Windows,
+    ControlPlane,
+    NotReady,
+    /// The donor's instance is not running or is being changed.
+    Instance,
+    Held,
+    RejectedAncestor,
+    SamePatch,
+    EphemeralDisk,
+    NoDisk,
+    NotInspected,
+    DiskFull,
+    /// A mount that clones lack delays their boot.
+    Fstab,
+    StaticAddress,
+    /// The donor's unit files contain its own name.
+    HostName,
+    JoinCredential,
+    /// The original recipe cannot be saved.
+    Original,
+    /// Instance and pool have different security types.
+    SecurityDiffers,
+    /// No version of this security type can be created from a snapshot.
+    SecurityType,
+    PurchasePlan,
+    /// No image definition can be used or created.
+    Definition,
+    DefinitionName,
+}
+
+struct Text {
+    kind: BlockerKind,
+    name: &'static str,
+    consent: Consent,
+    reason: &'static str,
+    remedy: &'static str,
+}
+
+const fn text(
+    kind: BlockerKind,
+    name: &'static str,
+    consent: Consent,
+    reason: &'static str,
+    remedy: &'static str,
+) -> Text {
+    Text { kind, name, consent, reason, remedy }
+}
+
+use BlockerKind as Kind;
+use Consent::{AllowEmptyPool, Force, Never};
+
+const TABLE: [Text; 33] = [
+    text(
+        Kind::UpgradePolicy,
+        "upgrade-policy",
+        Never,
+        "a changed model could restart all instances at the same time",
+        "set the policy to Manual: `az vmss update --set upgradePolicy.mode=Manual`",
+    ),
+    text(
+        Kind::AutomaticOsUpgrade,
+        "automatic-os-upgrade",
+        Never,
+        "Azure would replace OS disks, and with them the nodes, on its own",
+        "disable it: `az vmss update --enable-auto-os-upgrade false`",
+    ),
+    text(
+        Kind::AutomaticRepairs,
+        "automatic-repairs",
+        Never,
+        "Azure would replace the stopped donor as unhealthy",
+        "disable them for the run: `az vmss update --enable-automatic-repairs false`",
+    ),
+    text(
+        Kind::Flexible,
+        "flexible",
+        Never,
+        "its instances are not created from one model",
+        "use a scale set with orchestration mode Uniform",
+    ),
+    text(
+        Kind::Managed,
+        "managed",
+        Force,
+        "its owner resets the model and replaces nodes at any time",
+        "leave the pool to its owner, or use `--force`",
+    ),
+    text(
+        Kind::Paused,
+        "paused",
+        Never,
+        "a version was rolled back and the pool has not been unpaused since",
+        "unpause it: `kiln prototype rollback --unpause`",
+    ),
+    text(
+        Kind::Kamino,
+        "kamino",
+        Never,
+        "two tools on one pool would stop each other's donors",
+        "delete or suspend its jobs",
+    ),
+    text(
+        Kind::Permission,
+        "permission",
+        Never,
+        "the run would fail halfway",
+        "grant the permissions, then run `kiln prototype check-access`",
+    ),
+    text(
+        Kind::PoolOfOne,
+        "pool-of-one",
+        AllowEmptyPool,
+        "its pods have no other node of the pool to move to",
+        "add a node first, or use `--allow-empty-pool`",
+    ),
+    text(
+        Kind::NotInPool,
+        "not-in-pool",
+        Never,
+        "only an instance of a scale set can be its prototype",
+        "use `--target-node` with a node of the pool",
+    ),
+    text(
+        Kind::NoProviderId,
+        "no-provider-id",
+        Never,
+        "the node cannot be matched to an instance",
+        "wait until the cloud controller manager has initialised it, or use another node",
+    ),
+    text(
+        Kind::OwnNode,
+        "own-node",
+        Never,
+        "powering it off would end this run",
+        "use another node, or run kiln elsewhere",
+    ),
+    text(Kind::Windows, "windows", Never, "only Linux nodes can be cloned", "use a Linux pool"),
+    text(
+        Kind::ControlPlane,
+        "control-plane",
+        Never,
+        "its clones would be further control planes",
+        "use a node of a worker pool",
+    ),
+    text(
+        Kind::NotReady,
+        "not-ready",
+        Never,
+        "clones of a node that does not work would not work either",
+        "use a Ready node, or wait for this one",
+    ),
+    text(
+        Kind::Instance,
+        "instance",
+        Never,
+        "the instance must be running and unchanged while it is copied",
+        "use another node, or check `az vmss get-instance-view`",
+    ),
+    text(
+        Kind::Held,
+        "held",
+        Never,
+        "two runs cannot use the same donor",
+        "wait for the other run, or resume it: `kiln prototype resume`",
+    ),
+    text(
+        Kind::RejectedAncestor,
+        "rejected-ancestor",
+        Never,
+        "its clones would contain the rejected changes",
+        "use a node of another version; `kiln prototype refresh` replaces such nodes",
+    ),
+    text(
+        Kind::SamePatch,
+        "same-patch",
+        Force,
+        "its clones would contain the rejected changes",
+        "install further patches on the node, or use `--force`",
+    ),
+    text(
+        Kind::EphemeralDisk,
+        "ephemeral-disk",
+        Never,
+        "an ephemeral disk is lost when the instance stops and cannot be copied",
+        "use a pool with managed OS disks",
+    ),
+    text(
+        Kind::NoDisk,
+        "no-disk",
+        Never,
+        "without it there is nothing to copy",
+        "use another node, or grant `Microsoft.Compute/disks/read`",
+    ),
+    text(
+        Kind::NotInspected,
+        "not-inspected",
+        Never,
+        "clones would contain whatever is on the donor's disk",
+        "fix the cause of the failed inspection, then try again",
+    ),
+    text(
+        Kind::DiskFull,
+        "disk-full",
+        Never,
+        "clones would be under disk pressure from the start",
+        "free disk space on the donor, or use another node",
+    ),
+    text(
+        Kind::Fstab,
+        "fstab",
+        Never,
+        "clones do not have that disk and would wait for it at boot",
+        "add `nofail` to these lines of /etc/fstab",
+    ),
+    text(
+        Kind::StaticAddress,
+        "static-address",
+        Never,
+        "every clone would claim the donor's address",
+        "configure the address by DHCP",
+    ),
+    text(
+        Kind::HostName,
+        "host-name",
+        Never,
+        "every clone would use the donor's name",
+        "use `%H` or `$(hostname)` there",
+    ),
+    text(
+        Kind::JoinCredential,
+        "join-credential",
+        Never,
+        "clones could not join the cluster",
+        "change how nodes of this pool join",
+    ),
+    text(
+        Kind::Original,
+        "original",
+        Force,
+        "without it `rollback --to original` is impossible",
+        "keep the recipe with the tool that created the pool and use `--force`",
+    ),
+    text(
+        Kind::SecurityDiffers,
+        "security-differs",
+        Never,
+        "new instances of the pool could not boot a copy of this disk",
+        "replace the node, then use the new one",
+    ),
+    text(
+        Kind::SecurityType,
+        "security-type",
+        Never,
+        "a version of this type cannot be created from a snapshot",
+        "use a pool of type Standard or TrustedLaunch",
+    ),
+    text(
+        Kind::PurchasePlan,
+        "purchase-plan",
+        Never,
+        "instances with a purchase plan need an image definition with the same plan",
+        "delete the image definition, so that a run creates it with the plan",
+    ),
+    text(
+        Kind::Definition,
+        "definition",
+        Never,
+        "generation, architecture and security type of an image definition cannot change",
+        "delete the definitions that do not match",
+    ),
+    text(
+        Kind::DefinitionName,
+        "definition-name",
+        Never,
+        "the name of an image definition has at most 80 characters",
+        "use a pool with a shorter name",
+    ),
+];
+
+impl BlockerKind {
+    /// All kinds, in the order in which they are checked.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|text| text.kind)
+    }
+
+    fn text(self) -> &'static Text {
+        TABLE.iter().find(|text| text.kind == self).expect("a test checks that every kind has a text")
+    }
+
+    /// The name in JSON and documentation.
+    pub fn name(self) -> &'static str {
+        self.text().name
+    }
+
+    /// The consent that accepts it.
+    pub fn consent(self) -> Consent {
+        self.text().consent
+    }
+
+    /// Why it blocks a run.
+    pub fn reason(self) -> &'static str {
+        self.text().reason
+    }
+
+    /// How to remove it.
+    pub fn remedy(self) -> &'static str {
+        self.text().remedy
+    }
+
+    /// A blocker of this kind, with what was found.
+    pub fn found(self, found: impl Into<String>) -> Blocker {
+        Blocker { kind: self, found: found.into() }
+    }
+}
+
+/// A reason why a run must not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocker {
+    pub kind: BlockerKind,
+    pub found: String,
+}
+
+impl fmt::Display for Blocker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.found, self.kind.reason(), self.kind.remedy())
+    }
+}
+
+impl Serialize for BlockerKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl Serialize for Blocker {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Blocker", 5)?;
+        fields.serialize_field("kind", &self.kind)?;
+        fields.serialize_field("found", &self.found)?;
+        fields.serialize_field("reason", self.kind.reason())?;
+        fields.serialize_field("remedy", self.kind.remedy())?;
+        fields.serialize_field("consent", &self.kind.consent())?;
+        fields.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_is_in_the_table_once_with_a_remedy() {
+        let kinds: Vec<Kind> = Kind::all().collect();
+        // The last variant: a new one without a text makes this fail.
+        assert_eq!(kinds.len(), Kind::DefinitionName as usize + 1);
+        assert_eq!(kinds.iter().collect::<BTreeSet<_>>().len(), kinds.len());
+        assert_eq!(kinds.iter().map(|kind| kind.name()).collect::<BTreeSet<_>>().len(), kinds.len());
+        assert!(kinds.is_sorted());
+        assert!(kinds.iter().all(|kind| !kind.reason().is_empty() && !kind.remedy().is_empty()));
+    }
+
+    #[test]
+    fn few_blockers_can_be_accepted() {
+        let accepted: Vec<(Kind, Consent)> =
+            Kind::all().map(|kind| (kind, kind.consent())).filter(|(_, consent)| *consent != Never).collect();
+        assert_eq!(
+            accepted,
+            [
+                (Kind::Managed, Force),
+                (Kind::PoolOfOne, AllowEmptyPool),
+                (Kind::SamePatch, Force),
+                (Kind::Original, Force)
+            ]
+        );
+    }
+
+    #[test]
+    fn blocker_shows_what_was_found_the_reason_and_the_remedy() {
+        let blocker = Kind::OwnNode.found("kiln runs on `node0`");
+        assert_eq!(
+            blocker.to_string(),
+            "kiln runs on `node0`: powering it off would end this run; use another node, or run kiln elsewhere"
+        );
+        let json = serde_json::to_value(&blocker).unwrap();
+        assert_eq!((json["kind"].as_str(), json["consent"].as_str()), (Some("own-node"), Some("never")));
+    }
+}

@@ -1,0 +1,156 @@
+//! Checking each permission before a run needs it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kiln_kubernetes::rbac::{PERMISSIONS, Scope};
+use kiln_types::{AccessScope, Factory, Grant, NeededFor, PoolName, allowances};
+use serde::Serialize;
+
+use crate::{Context, Error};
+
+/// Where a permission is granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Side {
+    Azure,
+    Kubernetes,
+}
+
+/// A permission and whether it is granted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessRow {
+    pub side: Side,
+    /// As Azure or Kubernetes writes it.
+    pub action: String,
+    /// A resource id or a namespace; absent for the resource group or the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    pub needed_to: String,
+    /// The only command or option that needs it; absent if every run does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub only_for: Option<String>,
+    pub allowed: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// All permissions that kiln needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessReport {
+    pub rows: Vec<AccessRow>,
+}
+
+impl AccessReport {
+    /// The permissions that every run needs and that are not granted.
+    pub fn missing(&self) -> impl Iterator<Item = &AccessRow> {
+        self.rows.iter().filter(|row| !row.allowed && row.only_for.is_none())
+    }
+}
+
+/// Checks each permission that a run on these pools needs.
+pub async fn check_access<F: Factory>(context: &Context<F>, names: &[PoolName]) -> Result<AccessReport, Error> {
+    let mut rows = azure(context, names).await?;
+    for mut access in context.cluster.check_access(&context.namespace, &PERMISSIONS).await? {
+        let permission = access.permission;
+        // A server without the Job API grants nothing on Jobs and has none of kamino's.
+        if !access.allowed && permission.group == "batch" && context.cluster.kamino_jobs().await.is_ok() {
+            (access.allowed, access.reason) = (true, String::new());
+        }
+        let group = if permission.group.is_empty() { String::new() } else { format!(".{}", permission.group) };
+        rows.push(AccessRow {
+            side: Side::Kubernetes,
+            action: format!("{} {}{group}", permission.verb, permission.resource),
+            at: (permission.scope == Scope::Namespace).then(|| context.namespace.to_string()),
+            needed_to: permission.needed_to.to_owned(),
+            only_for: None,
+            allowed: access.allowed,
+            reason: access.reason,
+        });
+    }
+    Ok(AccessReport { rows })
+}
+
+async fn azure<F: Factory>(context: &Context<F>, names: &[PoolName]) -> Result<Vec<AccessRow>, Error> {
+    let needs = context.factory.needs();
+    let (own, linked): (Vec<_>, Vec<_>) = needs.iter().partition(|need| need.needed_for != NeededFor::Linked);
+    let home = grants(context, &AccessScope::Home).await;
+    let row = |need: &kiln_types::Need, at: Option<String>, found: &Result<Vec<Grant>, String>| {
+        let (allowed, reason) = match found {
+            Ok(grants) => (allowances(&[*need], grants)[0].allowed, String::new()),
+            Err(reason) => (false, reason.clone()),
+        };
+        AccessRow {
+            side: Side::Azure,
+            action: need.action.to_owned(),
+            at,
+            needed_to: need.needed_to.to_owned(),
+            only_for: match need.needed_for {
+                NeededFor::Only(what) => Some(what.to_owned()),
+                NeededFor::EveryRun | NeededFor::Linked => None,
+            },
+            allowed,
+            reason,
+        }
+    };
+    let mut rows: Vec<AccessRow> = own.into_iter().map(|need| row(need, None, &home)).collect();
+    // If pools cannot be listed, the rows above already show it.
+    let Ok(pools) = context.pools(names).await else { return Ok(rows) };
+    let mut resources: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for pool in &pools {
+        let what = format!("read the resources that `{}` refers to", pool.name);
+        for link in context.factory.linked(&pool.name).await.map_err(Error::cloud(what))? {
+            let actions = resources.entry(link.resource).or_default();
+            if !actions.contains(&link.action) {
+                actions.push(link.action);
+            }
+        }
+    }
+    for (resource, actions) in resources {
+        let found = grants(context, &AccessScope::Resource(resource.clone())).await;
+        let of_resource = linked.iter().filter(|need| actions.iter().any(|action| action == need.action));
+        rows.extend(of_resource.map(|need| row(need, Some(resource.clone()), &found)));
+    }
+    Ok(rows)
+}
+
+/// The permissions that roles grant at a scope, or why they cannot be read.
+async fn grants<F: Factory>(context: &Context<F>, scope: &AccessScope) -> Result<Vec<Grant>, String> {
+    context.factory.permissions(scope).await.map_err(|error| error.to_string())
+}
+
+impl fmt::Display for AccessRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.allowed { "allowed" } else { "MISSING" };
+        let side = match self.side {
+            Side::Azure => "azure",
+            Side::Kubernetes => "kubernetes",
+        };
+        write!(f, "{state}  {side:<10}  {}", self.action)?;
+        if let Some(at) = &self.at {
+            write!(f, " at {at}")?;
+        }
+        write!(f, ": {}", self.needed_to)?;
+        if let Some(only) = &self.only_for {
+            write!(f, " ({only} only)")?;
+        }
+        if !self.allowed && !self.reason.is_empty() {
+            write!(f, "; {}", self.reason)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for AccessReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rows.iter().try_for_each(|row| writeln!(f, "{row}"))?;
+        let missing = self.missing().count();
+        match missing {
+            0 => writeln!(f, "all permissions that a run needs are granted"),
+            1 => writeln!(f, "1 permission that every run needs is missing"),
+            n => writeln!(f, "{n} permissions that every run needs are missing"),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Waiting: for operations of the cloud, for nodes, or for a pause to end.
+
+use std::time::Duration;
+
+use kiln_kubernetes::ReadyWhen;
+use kiln_prototype::decide::{Wait, event_after_operation};
+use kiln_prototype::journal::{Memo, StepFailure};
+use kiln_prototype::observed::Observed;
+use kiln_prototype::step::Step;
+use kiln_types::{Factory, FactoryError, OperationHandle, OperationState};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Runner;
+use crate::error::Error;
+use crate::event::RunEventKind;
+
+/// Poll interval if the cloud does not suggest one: short at first, since most operations are short, then doubled up to 30 seconds.
+const FIRST_POLL: Duration = Duration::from_secs(2);
+const MAX_POLL: Duration = Duration::from_secs(30);
+
+/// Also if the cloud suggests a shorter one, which would poll without pause.
+const MIN_POLL: Duration = Duration::from_millis(200);
+
+/// After this time the resource itself is read. Three times the longest operation that was observed.
+const OPERATION_TIMEOUT: Duration = Duration::from_hours(6);
+
+impl<F: Factory> Runner<'_, F> {
+    pub(super) async fn wait(&mut self, wait: Wait) -> Result<(), Error> {
+        match wait {
+            Wait::Operation { step, handle } => self.follow(step, &handle).await,
+            Wait::For { step, pause, reason } => {
+                self.emit(RunEventKind::Waiting { step, reason, percent: None, pause }).await;
+                match step {
+                    Step::AwaitReady => self.until_ready(pause).await,
+                    Step::AwaitCanary => self.until_canary(pause).await,
+                    _ => self.pause(pause).await,
+                }
+                self.observed = Observed::default();
+                Ok(())
+            }
+        }
+    }
+
+    /// Follows an operation to its end. Afterwards the resource is read, unless the step trusts the response.
+    async fn follow(&mut self, step: Step, handle: &OperationHandle) -> Result<(), Error> {
+        let (began, was_stopping) = (Instant::now(), self.context.stop.is_requested());
+        let mut interval = FIRST_POLL;
+        loop {
+            let progress = match self.context.factory.observe(handle).await {
+                Ok(OperationState::Succeeded) => {
+                    return match event_after_operation(&mut self.run, step) {
+                        Some(event) => self.record(event).await,
+                        None => Ok(()),
+                    };
+                }
+                Ok(OperationState::Failed(failure)) => {
+                    let failure = StepFailure::new(failure.class, failure.to_string());
+                    return self.fail(step, failure).await;
+                }
+                Ok(OperationState::Running(_)) if began.elapsed() >= OPERATION_TIMEOUT => break,
+                Ok(OperationState::Running(progress)) => progress,
+                // The cloud has forgotten the operation: read the resource.
+                Err(error) if error.not_found() => break,
+                Err(error) => {
+                    self.note(format!("{step}: cannot poll its operation: {error}")).await;
+                    self.pause(MAX_POLL).await;
+                    break;
+                }
+            };
+            let pause = progress.retry_after.unwrap_or(interval).max(MIN_POLL);
+            interval = (interval * 2).min(MAX_POLL);
+            let reason = "the operation is running".to_owned();
+            self.emit(RunEventKind::Waiting { step, reason, percent: progress.percent, pause }).await;
+            let began = Instant::now();
+            if step == Step::CreateCanary {
+                self.until_canary(pause).await;
+            }
+            self.pause(pause.saturating_sub(began.elapsed())).await;
+            self.observed = Observed::default();
+            if self.context.stop.is_requested() != was_stopping {
+                return Ok(());
+            }
+        }
+        self.run.clear_handle(step);
+        Ok(())
+    }
+
+    /// A pause that ends when a stop is requested. A run that continues after that still pauses.
+    async fn pause(&self, pause: Duration) {
+        if self.context.stop.is_requested() {
+            return sleep(pause).await;
+        }
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = self.context.stop.requested() => {}
+        }
+    }
+
+    /// A pause that ends when the donor is Ready.
+    async fn until_ready(&self, pause: Duration) {
+        let began = Instant::now();
+        let when = match self.run.step(Step::PowerOff).and_then(|progress| progress.memo.as_ref()) {
+            Some(Memo::Boot(Some(boot))) if self.run.is_begun(Step::Start) => ReadyWhen::BootedSince(boot.clone()),
+            _ => ReadyWhen::Now,
+        };
+        if self.context.cluster.wait_ready(&self.node, &when, pause).await.is_ok() {
+            // The node is Ready, so the run waits for something else.
+            return sleep(MIN_POLL).await;
+        }
+        // If the request failed early, wait for the rest of the pause.
+        sleep(pause.saturating_sub(began.elapsed())).await;
+    }
+
+    /// A pause that ends when the canary's node is Ready. The node is cordoned as soon as it registers.
+    async fn until_canary(&mut self, pause: Duration) {
+        if self.canary.is_none() {
+            let instances = self.context.factory.instances(self.run.header.canary.pool()).await;
+            self.canary = instances.ok().and_then(|all| all.into_iter().next()).map(|instance| instance.node_name);
+        }
+        let Some(canary) = &self.canary else { return self.pause(pause).await };
+        let watched = async {
+            if let Ok(node) = canary.parse() {
+                let cluster = &self.context.cluster;
+                let born = cluster.cordon_on_registration(&node, &self.owner, pause).await;
+                if born.is_ok() && cluster.wait_ready(&node, &ReadyWhen::Now, pause).await.is_ok() {
+                    return;
+                }
+            }
+            std::future::pending::<()>().await;
+        };
+        // Everything is read again afterwards.
+        let _ = timeout(pause, watched).await;
+    }
+}

@@ -1,0 +1,75 @@
+//! The arguments of a run, shared by `update`, `auto-update` and `plan`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_prototype::history::MaxHistory;
+use kiln_prototype::provenance::parse_tag;
+use kiln_prototype::run::RunOptions;
+
+#[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, independent of the others")]
+pub(crate) struct RunArgs {
+    /// Nodes to add at the end of the run
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    new_updated_nodes: u32,
+    /// Usable versions to keep, at least 2
+    #[arg(long, value_name = "N", default_value = "3")]
+    max_history: MaxHistory,
+    /// Seconds that each pod has to terminate when the donor is drained
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    grace_period: u32,
+    /// Force-delete pods that a drain leaves, and accept managed pools, rejected patches and a lost original recipe
+    #[arg(long)]
+    force: bool,
+    /// Include the version without testing it with a canary
+    #[arg(long)]
+    no_canary: bool,
+    /// Point the scale set at the version instead of the image definition
+    #[arg(long)]
+    pin: bool,
+    /// Deallocate the donor instead of only stopping it; starting it again can fail if the region has no capacity
+    #[arg(long)]
+    deallocate: bool,
+    /// Replace a version of today that is not in use
+    #[arg(long)]
+    replace_today: bool,
+    /// Accept that the donor is its pool's only node
+    #[arg(long)]
+    allow_empty_pool: bool,
+    /// Accept that the original recipe cannot be saved, so that `rollback --to original` is impossible
+    #[arg(long)]
+    no_original: bool,
+    /// Tags for the snapshot and the version
+    #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_parser = parse_tag)]
+    tags: Vec<(String, String)>,
+    /// Resource id of the disk encryption set for the version
+    #[arg(long, value_name = "ID")]
+    disk_encryption_set: Option<String>,
+    /// Replicas of the version per region [default: one per 600 nodes, at least 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    replicas: Option<u32>,
+    /// File to append a copy of each journal entry to; the journal itself is in the cluster
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+}
+
+impl RunArgs {
+    pub(crate) fn options(&self) -> RunOptions {
+        RunOptions {
+            max_history: self.max_history,
+            grace_seconds: self.grace_period,
+            force: self.force,
+            allow_empty_pool: self.allow_empty_pool,
+            no_original: self.no_original,
+            canary: !self.no_canary,
+            pin: self.pin,
+            deallocate: self.deallocate,
+            replace_today: self.replace_today,
+            new_nodes: self.new_updated_nodes,
+            replicas: self.replicas,
+            disk_encryption_set: self.disk_encryption_set.clone(),
+            tags: self.tags.iter().cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! How the commands find Azure and the cluster.
+
+use serde_json::json;
+
+use crate::world::{SMALL, World};
+
+#[test]
+fn azure_json_supplies_credentials_and_resource_group_in_a_pod() {
+    let world = World::instant(SMALL);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("azure.json");
+    let stack = folder.path().join("azurestackcloud.json");
+    let key = |name: &str| world.sim.key(name).to_owned();
+    std::fs::write(
+        &file,
+        json!({
+            "cloud": "AzureStackCloud", "tenantId": key("tenantId"), "subscriptionId": key("subscriptionId"),
+            "resourceGroup": key("resourceGroup"), "aadClientId": key("clientId"), "aadClientSecret": key("clientSecret"),
+        })
+        .to_string(),
+    )
+    .expect("written");
+    let arm = key("arm");
+    let endpoints = json!({
+        "name": "AzureStackCloud", "activeDirectoryEndpoint": arm, "resourceManagerEndpoint": arm,
+        "serviceManagementEndpoint": arm,
+    });
+    std::fs::write(&stack, endpoints.to_string()).expect("written");
+    let path = file.to_str().expect("UTF-8").to_owned();
+    let kubeconfig = key("kubeconfig");
+    let status = |path: &str| {
+        let mut command = world.command(&["status", "--in-cluster", "--azure-json", path, "--kubeconfig", &kubeconfig]);
+        for name in [
+            "KILN_ARM_ENDPOINT",
+            "AZURE_CLIENT_ID",
+            "AZURE_CLIENT_SECRET",
+            "AZURE_TENANT_ID",
+            "AZURE_SUBSCRIPTION_ID",
+            "AZURE_RESOURCE_GROUP",
+            "AZURE_AUTHORITY_HOST",
+        ] {
+            command.env_remove(name);
+        }
+        testkit::run(command, std::time::Duration::from_mins(1))
+    };
+    let finished = status(&path).success();
+    assert!(finished.stdout.starts_with("pool: k8s-agentpool1-26100436-vmss in westus2\n"), "{finished}");
+    let missing = status("/nowhere/azure.json");
+    assert_eq!(missing.code, Some(2), "{missing}");
+    assert!(missing.stderr.contains("/nowhere/azure.json"), "{missing}");
+    assert!(!format!("{}{}", finished.stdout, finished.stderr).contains(world.sim.key("clientSecret")));
+}
+
+#[test]
+fn missing_settings_are_named_with_option_and_variable() {
+    let world = World::instant(SMALL);
+    for (variable, named) in [
+        ("AZURE_RESOURCE_GROUP", "--resource-group"),
+        ("AZURE_SUBSCRIPTION_ID", "--subscription"),
+        ("AZURE_TENANT_ID", "AZURE_TENANT_ID"),
+    ] {
+        let mut command = world.command(&["status"]);
+        command.env_remove(variable);
+        let finished = testkit::run(command, std::time::Duration::from_mins(1));
+        assert_eq!(finished.code, Some(2), "{variable}: {finished}");
+        assert!(finished.stderr.contains(named) && finished.stderr.contains(variable), "{finished}");
+    }
+    let other = world.ends(2, &["status", "--target-vmss", "unknown"]);
+    assert!(other.stderr.contains("existing scale sets: `k8s-agentpool1-26100436-vmss`"), "{other}");
+    let node = world.ends(1, &["update", "--target-node", "unknown"]);
+    assert!(node.stderr.contains("`unknown`"), "{node}");
+}
