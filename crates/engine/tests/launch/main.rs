@@ -9,7 +9,7 @@ use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
 use kiln_bootstrap::images::Cache;
-use kiln_bootstrap::{AksVariables, Kind, Layer, Place, Resolved, resolve};
+use kiln_bootstrap::{AksVariables, Resolved, Source, SourceKind, SourcePosition, resolve};
 use kiln_engine::launch::{LaunchState, Unobserved, choose, collect, create, delete, list, template};
 use kiln_sim_azure::{FaultPlan, Options, Sim, WorldSpec};
 use kiln_types::{MachineName, Secret};

@@ -179,6 +179,11 @@ impl Faults {
         })
     }
 
+    /// Returns the rules that have not affected any request.
+    pub(crate) fn unfired(&self) -> Vec<Rule> {
+        self.rules.iter().filter(|(rule, seen)| *seen <= rule.skip).map(|(rule, _)| rule.clone()).collect()
+    }
+
     /// Returns the fault for a request to the metadata service. A rule's name is matched with the path.
     pub(crate) fn hit_imds(&mut self, path: &str) -> Option<FaultKind> {
         self.find(|rule| rule.kind.is_imds() && matches(&rule.name, path))

@@ -216,6 +216,11 @@ impl Sim {
         all.map(|resource| (resource.id.to_string(), Value::Object(resource.body.clone()))).collect()
     }
 
+    /// Returns the planned faults that have not affected any request.
+    pub fn unfired_faults(&self) -> Vec<crate::FaultRule> {
+        self.lock().faults.unfired()
+    }
+
     /// Returns the world file with all defaults filled in.
     pub fn spec(&self) -> Arc<WorldSpec> {
         self.lock().world.spec.clone()

@@ -34,7 +34,7 @@ async fn left(setup: &Setup) -> Left {
     setup.until_ready().await;
     let local = setup.local();
     let read = local.describe_pool(&pool()).await.unwrap();
-    let line = names::line(ids::GROUP, &pool()).unwrap();
+    let line = names::definition(ids::GROUP, &pool()).unwrap();
     let nodes = setup.cluster().all_nodes().await.unwrap();
     let instances = local.instances(&pool()).await.unwrap().into_iter();
     Left {
@@ -67,7 +67,7 @@ impl EventSink for DieAfter {
     }
 }
 
-async fn die_after(setup: &Setup, news: usize) -> (Arc<DieAfter>, Option<Report>) {
+async fn die_after(setup: &Setup, news: usize) -> (Arc<DieAfter>, Option<RunReport>) {
     let watcher = Arc::new(DieAfter { left: news.into(), last: Mutex::default(), died: Notify::new() });
     let context = setup.process(watcher.clone());
     let asked = request(1);
@@ -82,10 +82,15 @@ async fn die_after(setup: &Setup, news: usize) -> (Arc<DieAfter>, Option<Report>
 async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     let setup = Setup::start().await;
     assert_eq!(setup.cluster().nodes_of(&pool()).await.unwrap().len(), 2, "a pool finds its nodes");
-    let report = Box::pin(update(&setup.process(Arc::new(Silent)), &request(1))).await.unwrap();
-    assert_eq!(report.ending, Ending::Completed { version: "2026.11.15".parse().unwrap() }, "{:?}", report.notes);
+    let report = Box::pin(update(&setup.process(Arc::new(DiscardEvents)), &request(1))).await.unwrap();
+    assert_eq!(
+        report.end,
+        RunEnd::Closed(Outcome::Completed { version: "2026.11.15".parse().unwrap() }),
+        "{:?}",
+        report.notes
+    );
     let first = left(&setup).await;
-    assert_eq!(first.image, ImageSource::Definition(names::line(ids::GROUP, &pool()).unwrap()));
+    assert_eq!(first.image, ImageSource::Definition(names::definition(ids::GROUP, &pool()).unwrap()));
     assert_eq!(first.versions, [("2026.11.15".to_owned(), false)]);
     assert!(first.cordoned.is_empty(), "{first:?}");
     assert_eq!((first.pools, first.layers), (1, 3), "the canary and the copy are gone");
@@ -101,9 +106,14 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 
     setup.days_later(1).await;
     let mut second = request(2);
-    second.wish.policy.new_nodes = 1;
-    let report = Box::pin(update(&setup.process(Arc::new(Silent)), &second)).await.unwrap();
-    assert_eq!(report.ending, Ending::Completed { version: "2026.11.16".parse().unwrap() }, "{:?}", report.notes);
+    second.options.new_nodes = 1;
+    let report = Box::pin(update(&setup.process(Arc::new(DiscardEvents)), &second)).await.unwrap();
+    assert_eq!(
+        report.end,
+        RunEnd::Closed(Outcome::Completed { version: "2026.11.16".parse().unwrap() }),
+        "{:?}",
+        report.notes
+    );
     setup.until_ready().await;
     assert_eq!(left(&setup).await.capacity, 4);
     let clone = setup.local().describe_instance(&pool(), &"3".parse().unwrap()).await.unwrap();
@@ -119,7 +129,7 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 #[tokio::test(start_paused = true)]
 async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from() {
     let setup = Setup::start().await;
-    let context = setup.process(Arc::new(Silent));
+    let context = setup.process(Arc::new(DiscardEvents));
     let original = left(&setup).await.image;
     let report = Box::pin(update(&context, &request(1))).await.unwrap();
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
@@ -136,8 +146,15 @@ async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from(
     }
     assert_eq!(setup.layers(), 3, "the disks of those who went are gone");
 
-    let back = BackRequest { to: To::Original, ..BackRequest::default() };
-    assert!(Box::pin(rollback(&context, &back)).await.unwrap().done);
+    let back = RollbackRequest {
+        to: RollbackTarget::Original,
+        delete: false,
+        reason: "a test".to_owned(),
+        after: None,
+        who: context.who.clone(),
+        at: context.now(),
+    };
+    assert!(Box::pin(rollback(&context, None, &back, false)).await.unwrap().done);
     assert_eq!(left(&setup).await.image, original);
     let read = local.describe_pool(&pool()).await.unwrap();
     local.add_instances(&read, 1).await.unwrap();
@@ -162,8 +179,8 @@ async fn a_run_that_dies_is_finished_by_another_process() {
         assert!(report.is_none(), "point {point} of {points} was not reached");
         let place = watcher.last.lock().unwrap().clone();
         // Before the first record there is nothing to resume, and after the last neither.
-        let Ok(report) = Box::pin(resume(&setup.process(Arc::new(Silent)), &pool())).await else { continue };
-        assert!(matches!(report.ending, Ending::Completed { .. }), "{place}: {}", report.ending);
+        let Ok(report) = Box::pin(resume(&setup.process(Arc::new(DiscardEvents)), &pool())).await else { continue };
+        assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{place}: {}", report.end);
         assert_eq!(left(&setup).await, whole, "{place}");
         resumed += 1;
     }

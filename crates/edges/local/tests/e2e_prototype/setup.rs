@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
-use kiln_engine::{Context, Request, Stop, Watcher, Wish};
-use kiln_kubernetes::{Cluster, ClusterOptions, Jitter, NodeName, NodeSeen, PodInspector, Readiness, WallClock};
+use kiln_engine::{Context, EventSink, RunRequest, Stop};
+use kiln_kubernetes::{Cluster, ClusterOptions, Jitter, PodInspector, WallClock};
 use kiln_local::{
     DiskPath, Local, LocalOptions, MachineConfig, MachineKey, MachineKind, MachineRunner, PoolSpec, QemuImg,
     RunnerError, Store, ids,
@@ -19,7 +19,7 @@ use kiln_local::{
 use kiln_sim_azure::{MachineView, Options, PowerView, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_sim_kubernetes::kubelet::{Disks, Kubelets, create_node_agent};
-use kiln_types::{PoolName, PowerDown, Secret, Tags};
+use kiln_types::{Node, NodeName, PoolName, PowerDown, Secret, Tags};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::task::JoinHandle;

@@ -1,8 +1,8 @@
 //! Preparing a disk to become an image: the same list as a clone's first boot, done before instead of after; and seeing that it was.
 
 use crate::os::{Durability, Root};
-use kiln_node_plan::{DesiredFile, Treatment};
 use kiln_node_plan::layout::{CURRENT, GENERATIONS, STATE, VM_ID};
+use kiln_node_plan::{DesiredFile, Treatment};
 use kiln_types::JoinCredential;
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 //! A clone gets rid of its donor's identity: everything of the list, first looked at as a whole, then taken away, then made anew.
 
 use crate::os::{Durability, FileKind, Root, Systemd, clock};
-use kiln_node_plan::{FileState, Treatment};
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, GENERATIONS, STATE};
+use kiln_node_plan::{FileState, Treatment};
 use kiln_types::{JoinCredential, KeepOrDrop, RefuseReason, clone_credential};
 
 use super::fresh::{self, HOST_NAME, Had, INITIATOR, MACHINE_ID};
