@@ -97,7 +97,7 @@ pub fn diff(from: &VersionFacts, to: &VersionFacts) -> Diff {
 }
 
 impl Diff {
-    /// Whether there are no changes.
+    /// Whether the versions have the same contents.
     pub fn is_empty(&self) -> bool {
         self.system.is_empty()
             && self.packages.is_empty()

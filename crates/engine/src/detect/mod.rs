@@ -26,7 +26,7 @@ pub struct Sources<'a, L> {
     pub endpoint: Option<&'a Endpoint>,
     /// The cluster, with credentials.
     pub cluster: Option<&'a Cluster>,
-    /// Options for anonymous requests, if there are no credentials and the certificate is pinned.
+    /// Options for anonymous requests, for a cluster without credentials whose certificate is pinned.
     pub anonymous: Option<ClusterOptions>,
     /// `sha256:` and the digest of a trusted certificate.
     pub pin: Option<&'a str>,

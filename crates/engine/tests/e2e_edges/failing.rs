@@ -134,8 +134,12 @@ async fn run_completes_despite_stale_reads() {
     let versions = format!("{GALLERY}/images/versions");
     let images = format!("{GALLERY}/images");
     let instances = format!("{SET}/virtualMachines");
+    let undisturbed = instant("").start().await;
+    run(&undisturbed).await;
     for kind in [SET, &instances, "Microsoft.Compute/snapshots", GALLERY, &images, &versions] {
-        for read in 0..4 {
+        let reads = undisturbed.wire.reads_of(kind).min(4);
+        assert!(reads > 0, "{kind} is never read");
+        for read in 0..reads {
             assert_completes(&format!("{{kind: stale-read, method: GET, type: {kind}, skip: {read}}}")).await;
         }
     }
@@ -281,7 +285,7 @@ async fn stop_releases_all_holds_before_the_snapshot_and_leaves_the_run_open_aft
             assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
             world.state().await.assert_nothing_held();
         } else {
-            assert!(end.to_string().contains("cancelled"), "{end}");
+            assert!(end.to_string().contains("cancel") || end.to_string().contains("called off"), "{end}");
             state.assert_nothing_held();
         }
     }

@@ -18,6 +18,16 @@ impl Wire {
         self.0.lock().unwrap().clone()
     }
 
+    /// The number of reads of resources of a type, for example `Microsoft.Compute/galleries/images`.
+    pub(crate) fn reads_of(&self, kind: &str) -> usize {
+        let is_of_kind = |path: &str| {
+            let parts: Vec<&str> = path.split_once("/providers/").map_or("", |(_, rest)| rest).split('/').collect();
+            let types = parts.iter().skip(1).step_by(2);
+            parts.iter().take(1).chain(types).copied().collect::<Vec<_>>().join("/") == kind
+        };
+        self.requests().iter().filter(|(method, path, _)| method == "GET" && is_of_kind(path)).count()
+    }
+
     /// All requests except reads.
     pub(crate) fn writes(&self) -> Vec<String> {
         let writes = self.requests().into_iter().filter(|(method, ..)| method != "GET");

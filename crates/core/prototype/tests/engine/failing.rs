@@ -119,11 +119,12 @@ fn temporary_faults_do_not_change_the_result() {
 
 #[test]
 fn failed_reads_are_retried_and_then_all_holds_are_released() {
-    let facts = ["Pool", "Gallery", "Versions", "Snapshot", "Instance", "Node", "Canary", "Instances", "Saved"];
-    for scenario in [Scenario::first(), Scenario::second()] {
+    let facts = ["Pool", "Gallery", "Versions", "Snapshot", "Instance", "Node", "Canary", "Saved"];
+    // A first run has no version to prune, so it does not read which versions the instances use.
+    for (scenario, more) in [(Scenario::first(), None), (Scenario::second(), Some("Instances"))] {
         let mut undisturbed = scenario.world();
         scenario.run(&mut undisturbed);
-        for fact in facts {
+        for fact in facts.into_iter().chain(more) {
             let context = format!("{}: {fact}", scenario.name);
             let mut world = scenario.world();
             world.faults.plan(format!("read {fact}"), Fault::Throttled, 3);

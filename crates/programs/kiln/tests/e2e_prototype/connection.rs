@@ -1,4 +1,4 @@
-//! How the commands find Azure and the cluster.
+//! Credentials and settings from options, the environment and `azure.json`.
 
 use serde_json::json;
 
@@ -65,8 +65,8 @@ fn missing_settings_are_named_with_option_and_variable() {
         assert_eq!(finished.code, Some(2), "{variable}: {finished}");
         assert!(finished.stderr.contains(named) && finished.stderr.contains(variable), "{finished}");
     }
-    let other = world.ends(2, &["status", "--target-vmss", "unknown"]);
+    let other = world.exits_with(2, &["status", "--target-vmss", "unknown"]);
     assert!(other.stderr.contains("existing scale sets: `k8s-agentpool1-26100436-vmss`"), "{other}");
-    let node = world.ends(1, &["update", "--target-node", "unknown"]);
+    let node = world.exits_with(1, &["update", "--target-node", "unknown"]);
     assert!(node.stderr.contains("`unknown`"), "{node}");
 }

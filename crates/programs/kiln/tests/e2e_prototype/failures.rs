@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::golden::golden;
+use crate::golden::assert_golden;
 use crate::world::{NOW, POOL, SMALL, World, node};
 
 /// An image version takes 6,266 simulated seconds: 21 s of real time.
@@ -12,24 +12,24 @@ const SLOW: &str = "300";
 fn killed_run_is_resumed_and_two_runs_exclude_each_other() {
     let world = World::start(SMALL, "", SLOW);
     let donor = World::donor();
-    let first = world.begin(&["update", "--target-node", &donor]);
-    world.until("the version is being created", || {
+    let first = world.spawn(&["update", "--target-node", &donor]);
+    world.wait_until("the version is being created", || {
         world.journal().lines().any(|line| line.contains("\"publish\"") && line.contains("\"accepted\""))
     });
-    world.is_free(&donor);
-    let second = world.ends(3, &["update", "--target-node", &node(1)]);
+    world.assert_not_held(&donor);
+    let second = world.exits_with(3, &["update", "--target-node", &node(1)]);
     assert!(second.stderr.contains("is in use by `pod-default-tests/"), "{second}");
     assert_eq!(second.stdout, "");
 
     first.kill();
-    let status = world.ends(0, &["status"]);
+    let status = world.exits_with(0, &["status"]);
     assert!(status.stdout.contains("is open at publish"), "{status}");
-    let resumed = world.ends(0, &["resume", "--now", NOW]);
-    golden("resume.txt", &resumed.stdout);
+    let resumed = world.exits_with(0, &["resume", "--now", NOW]);
+    assert_golden("resume.txt", &resumed.stdout);
     let events = world.journal();
     assert!(events.contains("\"resumed\"") && events.contains("\"completed\""), "{events}");
     assert_eq!(events.matches("\"opened\"").count(), 1, "{events}");
-    let status = world.ends(0, &["status", "--output", "json"]).json();
+    let status = world.exits_with(0, &["status", "--output", "json"]).json();
     assert_eq!(status["pools"][0]["newNodes"]["of"], "2026.11.16", "{status}");
 }
 
@@ -38,35 +38,35 @@ fn donor_that_does_not_become_ready_needs_a_person() {
     let world = SMALL.replace("{patched: true}", "{patched: true, defects: [neverReady]}");
     let world = World::instant(&world);
     let donor = World::donor();
-    let stuck = world.ends(4, &["update", "--target-node", &donor, "--clock-rate", "2000"]);
-    golden("stuck.txt", &format!("{}{}", stuck.stdout, last_lines(&stuck.stderr, 2)));
-    let status = world.ends(0, &["status"]);
+    let stuck = world.exits_with(4, &["update", "--target-node", &donor, "--clock-rate", "2000"]);
+    assert_golden("stuck.txt", &format!("{}{}", stuck.stdout, last_lines(&stuck.stderr, 2)));
+    let status = world.exits_with(0, &["status"]);
     assert!(status.stdout.contains("is open at await-ready"), "{status}");
-    let history = world.ends(0, &["history"]);
+    let history = world.exits_with(0, &["history"]);
     assert!(history.stdout.contains("open, holds"), "{history}");
 }
 
 #[test]
 fn run_whose_step_fails_permanently_exits_with_1_and_releases_all_holds() {
-    // Azure refuses the snapshot for lack of quota, which no retry can help.
+    // Azure rejects the snapshot because the quota is exceeded. A retry cannot help.
     let fault = "faults: [{kind: quota-exceeded, method: PUT, type: Microsoft.Compute/snapshots}]\n";
     let world = World::start(SMALL, fault, "instant");
     let donor = World::donor();
-    let failed = world.ends(1, &["update", "--target-node", &donor]);
-    golden("failed.txt", &format!("{}{}", failed.stdout, last_lines(&failed.stderr, 2)));
+    let failed = world.exits_with(1, &["update", "--target-node", &donor]);
+    assert_golden("failed.txt", &format!("{}{}", failed.stdout, last_lines(&failed.stderr, 2)));
     assert!(failed.stdout.contains("failed at snapshot, all holds released: "), "{failed}");
     assert!(failed.stdout.contains("QuotaExceeded"), "the planned fault did not fire: {failed}");
     assert!(failed.stderr.contains("error: k8s-agentpool1-26100436-vmss: the run failed at snapshot;"), "{failed}");
     assert!(failed.stderr.contains("hint: fix the problem above, then run the command again"), "{failed}");
 
-    world.is_free(&donor);
+    world.assert_not_held(&donor);
     let journal = world.journal();
     let closed = journal.lines().last().unwrap_or_default();
     assert!(closed.contains("\"closed\"") && closed.contains("\"failed\""), "{journal}");
-    let history = world.ends(0, &["history", "--output", "json"]).json();
+    let history = world.exits_with(0, &["history", "--output", "json"]).json();
     assert_eq!(history["pools"][0]["runs"][0]["holds"], serde_json::json!([]), "{history}");
     // The lease is free, the claim is gone and the donor is unprotected: the next run completes.
-    world.ends(0, &["update", "--target-node", &donor]);
+    world.exits_with(0, &["update", "--target-node", &donor]);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn journal_of_an_older_kiln_is_rejected_with_what_to_do() {
     world.create::<ConfigMap>(&serde_json::json!({"metadata": {"name": name}, "data": {"journal.jsonl": old}}));
     let donor = World::donor();
     for arguments in [&["status"][..], &["resume"], &["update", "--target-node", &donor]] {
-        let refused = world.ends(1, arguments);
+        let refused = world.exits_with(1, arguments);
         assert!(refused.stderr.contains("written by an older kiln (schema 1; this kiln reads schema 2)"), "{refused}");
         assert!(refused.stderr.contains(&format!("kubectl delete configmap --namespace default {name}")), "{refused}");
     }
@@ -89,10 +89,10 @@ fn version_whose_canary_fails_is_rejected() {
     let world = SMALL.replace("{patched: true}", "{patched: true, defects: [cloneNeverReady]}");
     let world = World::instant(&world);
     let donor = World::donor();
-    let rejected = world.ends(1, &["update", "--target-node", &donor, "--clock-rate", "2000"]);
-    golden("rejected.txt", &format!("{}{}", rejected.stdout, last_lines(&rejected.stderr, 2)));
-    world.is_free(&donor);
-    let status = world.ends(0, &["status", "--output", "json"]).json();
+    let rejected = world.exits_with(1, &["update", "--target-node", &donor, "--clock-rate", "2000"]);
+    assert_golden("rejected.txt", &format!("{}{}", rejected.stdout, last_lines(&rejected.stderr, 2)));
+    world.assert_not_held(&donor);
+    let status = world.exits_with(0, &["status", "--output", "json"]).json();
     let version = &status["pools"][0]["versions"][0];
     assert_eq!((&version["excluded"], &version["rejected"]), (&true.into(), &true.into()), "{status}");
     assert_eq!(status["pools"][0]["newNodes"]["kind"], "otherImage", "{status}");
@@ -106,10 +106,10 @@ fn blockers_are_reported_before_anything_changes() {
     );
     let world = World::instant(&format!("{world}  upgradePolicy: Automatic\n"));
     let donor = World::donor();
-    let refused = world.ends(1, &["update", "--target-node", &donor]);
-    golden("refused.txt", &format!("{}{}", refused.stdout, refused.stderr));
+    let refused = world.exits_with(1, &["update", "--target-node", &donor]);
+    assert_golden("refused.txt", &format!("{}{}", refused.stdout, refused.stderr));
     assert_eq!(world.journal(), "");
-    let plan = world.ends(1, &["plan", "--target-node", &donor]);
+    let plan = world.exits_with(1, &["plan", "--target-node", &donor]);
     assert!(plan.stderr.contains("would be refused"), "{plan}");
     let auto = [
         "auto-update",
@@ -122,7 +122,7 @@ fn blockers_are_reported_before_anything_changes() {
         "--minimum-ready-time",
         "0",
     ];
-    let skipped = world.ends(0, &auto);
+    let skipped = world.exits_with(0, &auto);
     assert!(skipped.stdout.contains("skipped"), "{skipped}");
 }
 
@@ -136,7 +136,7 @@ fn stopped_run_releases_the_donor_and_can_be_resumed() {
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
     let child = command.spawn().expect("kiln starts");
-    world.until("the version is being created", || {
+    world.wait_until("the version is being created", || {
         world.journal().lines().any(|line| line.contains("\"publish\"") && line.contains("\"accepted\""))
     });
     let id = i32::try_from(child.id()).expect("a small number");
@@ -146,7 +146,7 @@ fn stopped_run_releases_the_donor_and_can_be_resumed() {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("kiln prototype resume"), "{stderr}");
-    world.is_free(&donor);
+    world.assert_not_held(&donor);
 }
 
 fn last_lines(text: &str, count: usize) -> String {

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 /// Compares an output with a golden file, or writes the file if `KILN_BLESS` is set.
 #[track_caller]
-pub(crate) fn golden(name: &str, text: &str) {
+pub(crate) fn assert_golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e_prototype/golden").join(name);
-    let plain = plain(text);
+    let plain = replace_variable_parts(text);
     if std::env::var_os("KILN_BLESS").is_some() {
         let folder = path.parent().expect("a file is in a folder");
         fs::create_dir_all(folder).and_then(|()| fs::write(&path, plain)).expect("a golden file is written");
@@ -20,7 +20,7 @@ pub(crate) fn golden(name: &str, text: &str) {
 }
 
 /// Replaces times, ids of runs and pods, and durations in seconds.
-pub(crate) fn plain(text: &str) -> String {
+pub(crate) fn replace_variable_parts(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
@@ -59,11 +59,11 @@ pub(crate) fn plain(text: &str) -> String {
 #[test]
 fn times_and_ids_are_replaced_and_the_rest_is_kept() {
     assert_eq!(
-        plain("TIMES 2026-11-16T01:02:03Z  run ho77baes0hpms8n1: 2026.11.16, 41 s"),
+        replace_variable_parts("TIMES 2026-11-16T01:02:03Z  run ho77baes0hpms8n1: 2026.11.16, 41 s"),
         "TIMES TIME  run RUN: 2026.11.16, N s\n"
     );
     assert_eq!(
-        plain("pod kube-system/node-agent-d7jrt stays; 10 instances run 2026.11.16"),
+        replace_variable_parts("pod kube-system/node-agent-d7jrt stays; 10 instances run 2026.11.16"),
         "pod kube-system/node-agent-POD stays; 10 instances run 2026.11.16\n"
     );
 }

@@ -1,6 +1,6 @@
 //! Automatic runs, night after night.
 
-use crate::golden::golden;
+use crate::golden::assert_golden;
 use crate::world::{SMALL, World, node};
 
 const REBOOT: &str = "weave.works/kured-reboot-in-progress";
@@ -18,16 +18,16 @@ fn best_patched_node_is_chosen_and_a_table_has_the_reasons() {
     let world = World::instant(SMALL);
     world.annotate(&node(0), &[(PATCHED, "2026-11-15T03:00:00Z")]);
     world.annotate(&node(1), &[(PATCHED, "2026-11-15T03:00:00Z"), (REBOOT, "yes")]);
-    let dry = world.ends(0, &auto(&["--dry-run"]));
-    golden("auto-dry.txt", &dry.stdout);
+    let dry = world.exits_with(0, &auto(&["--dry-run"]));
+    assert_golden("auto-dry.txt", &dry.stdout);
     assert_eq!(world.journal(), "", "a dry run writes nothing");
 
-    let none = world.ends(0, &auto(&["--ignore-nodes", &node(0)]));
+    let none = world.exits_with(0, &auto(&["--ignore-nodes", &node(0)]));
     assert!(none.stdout.contains("skipped"), "{none}");
-    let ran = world.ends(0, &auto(&[]));
-    golden("auto.txt", &ran.stdout);
-    // A second time in the same night there is nothing newer.
-    let again = world.ends(0, &auto(&["--output", "json"])).json();
+    let ran = world.exits_with(0, &auto(&[]));
+    assert_golden("auto.txt", &ran.stdout);
+    // The second run of the same night finds no newer patch.
+    let again = world.exits_with(0, &auto(&["--output", "json"])).json();
     assert_eq!(again["pools"][0]["outcome"], "skipped", "{again}");
 }
 
@@ -35,16 +35,16 @@ fn best_patched_node_is_chosen_and_a_table_has_the_reasons() {
 fn rejected_patch_is_not_published_again_for_ten_nights() {
     let world = World::instant(SMALL);
     let donor = World::donor();
-    // A first version with the old patches, then a bad one with the new.
-    world.ends(0, &["update", "--target-node", &node(1), "--now", "2026-11-01T01:00:00Z"]);
+    // The first version has the old patches; the second one has the new patches and is rolled back.
+    world.exits_with(0, &["update", "--target-node", &node(1), "--now", "2026-11-01T01:00:00Z"]);
     world.annotate(&donor, &[(PATCHED, "2026-11-03T03:00:00Z")]);
-    world.ends(0, &auto(&["--now", "2026-11-04T01:00:00Z"]));
-    world.ends(0, &["rollback", "--after", "2026-11-06", "--now", "2026-11-05T01:00:00Z"]);
+    world.exits_with(0, &auto(&["--now", "2026-11-04T01:00:00Z"]));
+    world.exits_with(0, &["rollback", "--after", "2026-11-06", "--now", "2026-11-05T01:00:00Z"]);
     for night in 5..15 {
         let now = format!("2026-11-{night:02}T02:00:00Z");
         // Each night the annotation has the date of the day before, but the node's disk does not change.
         world.annotate(&donor, &[(PATCHED, &format!("2026-11-{:02}T03:00:00Z", night - 1))]);
-        let report = world.ends(0, &auto(&["--output", "json", "--now", &now])).json();
+        let report = world.exits_with(0, &auto(&["--output", "json", "--now", &now])).json();
         assert_eq!(report["pools"][0]["outcome"], "skipped", "{night}: {report}");
         let versions = report["status"]["pools"][0]["versions"].as_array().expect("versions");
         let numbers: Vec<_> = versions.iter().map(|version| version["number"].clone()).collect();

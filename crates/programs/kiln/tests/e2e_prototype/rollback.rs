@@ -1,13 +1,13 @@
 //! `rollback`.
 
-use crate::golden::golden;
+use crate::golden::assert_golden;
 use crate::world::{POOL, SMALL, World, is_ready};
 
 fn day(number: u32) -> String {
     format!("2026-11-{number:02}T01:00:00Z")
 }
 
-/// Half an hour later, so that ages do not depend on seconds.
+/// Half an hour after [`day`], so that ages do not depend on seconds.
 fn later(number: u32) -> String {
     format!("2026-11-{number:02}T01:30:00Z")
 }
@@ -20,49 +20,50 @@ fn rollback_excludes_the_version_and_pauses_the_pool() {
     assert_eq!(only.code, Some(1), "{only}");
     assert!(only.stderr.contains("has no versions"), "{only}");
 
-    world.ends(0, &["update", "--target-node", &donor]);
-    let last = world.ends(1, &["rollback"]);
+    world.exits_with(0, &["update", "--target-node", &donor]);
+    let last = world.exits_with(1, &["rollback"]);
     assert!(last.stderr.contains("is its only usable version"), "{last}");
-    world.ends(0, &["update", "--target-node", &donor, "--new-updated-nodes", "1", "--now", &day(17)]);
+    world.exits_with(0, &["update", "--target-node", &donor, "--new-updated-nodes", "1", "--now", &day(17)]);
 
-    let dry = world.ends(0, &["rollback", "--dry-run", "--now", &day(18)]);
-    golden("rollback-dry.txt", &dry.stdout);
-    let back = world.ends(0, &["rollback", "--reason", "packet loss", "--after", "2026-12-01", "--now", &day(18)]);
-    golden("rollback.txt", &format!("{}{}", back.stdout, back.stderr));
-    golden("rollback-status.txt", &world.ends(0, &["status", "--now", &later(19)]).stdout);
-    let again = world.ends(1, &["rollback", "--now", &day(19)]);
+    let dry = world.exits_with(0, &["rollback", "--dry-run", "--now", &day(18)]);
+    assert_golden("rollback-dry.txt", &dry.stdout);
+    let back =
+        world.exits_with(0, &["rollback", "--reason", "packet loss", "--after", "2026-12-01", "--now", &day(18)]);
+    assert_golden("rollback.txt", &format!("{}{}", back.stdout, back.stderr));
+    assert_golden("rollback-status.txt", &world.exits_with(0, &["status", "--now", &later(19)]).stdout);
+    let again = world.exits_with(1, &["rollback", "--now", &day(19)]);
     assert!(again.stderr.contains("already rolled back"), "{again}");
 
-    let unpaused = world.ends(0, &["rollback", "--unpause", "--now", &day(20)]);
+    let unpaused = world.exits_with(0, &["rollback", "--unpause", "--now", &day(20)]);
     assert!(unpaused.stdout.contains(": unpaused; "), "{unpaused}");
-    world.ends(1, &["rollback", "--unpause"]);
-    let status = world.ends(0, &["status", "--output", "json", "--now", &day(20)]).json();
+    world.exits_with(1, &["rollback", "--unpause"]);
+    let status = world.exits_with(0, &["status", "--output", "json", "--now", &day(20)]).json();
     assert!(status["pools"][0]["pause"].is_null(), "{status}");
     assert_eq!(status["pools"][0]["newNodes"]["of"], "2026.11.16", "{status}");
 
     // A person can also move forward again.
-    world.ends(0, &["rollback", "--to", "2026.11.17", "--now", &day(20)]);
-    let status = world.ends(0, &["status", "--output", "json", "--now", &day(20)]).json();
+    world.exits_with(0, &["rollback", "--to", "2026.11.17", "--now", &day(20)]);
+    let status = world.exits_with(0, &["status", "--output", "json", "--now", &day(20)]).json();
     assert_eq!(status["pools"][0]["newNodes"]["of"], "2026.11.17", "{status}");
 }
 
 #[test]
 fn original_recipe_is_restored_with_script_and_custom_data() {
     let world = World::instant(SMALL);
-    world.ends(0, &["update", "--target-node", &World::donor()]);
-    let back = world.ends(0, &["rollback", "--to", "original", "--now", &day(17)]);
-    golden("rollback-original.txt", &back.stdout);
-    golden("rollback-original-status.txt", &world.ends(0, &["status", "--now", &later(17)]).stdout);
+    world.exits_with(0, &["update", "--target-node", &World::donor()]);
+    let back = world.exits_with(0, &["rollback", "--to", "original", "--now", &day(17)]);
+    assert_golden("rollback-original.txt", &back.stdout);
+    assert_golden("rollback-original-status.txt", &world.exits_with(0, &["status", "--now", &later(17)]).stdout);
     // A marketplace image only becomes a node with its custom data and script.
     world.scale(4);
-    world.until("a node of the original recipe joined", || {
+    world.wait_until("a node of the original recipe joined", || {
         world.nodes().iter().filter(|node| is_ready(node)).count() == 4
     });
     // The next run is a first run again.
-    world.ends(0, &["rollback", "--unpause"]);
-    let same = world.ends(1, &["plan", "--target-node", &World::donor(), "--now", &day(18)]);
+    world.exits_with(0, &["rollback", "--unpause"]);
+    let same = world.exits_with(1, &["plan", "--target-node", &World::donor(), "--now", &day(18)]);
     assert!(same.stdout.contains("has the changes for which version 2026.11.16 was rejected"), "{same}");
-    let plan = world.ends(0, &["plan", "--target-node", &World::donor(), "--force", "--now", &day(18)]);
+    let plan = world.exits_with(0, &["plan", "--target-node", &World::donor(), "--force", "--now", &day(18)]);
     assert!(plan.stdout.contains("remove the script extensions vmssCSE"), "{plan}");
     assert!(plan.stdout.contains(&format!("pool: {POOL}")), "{plan}");
 }

@@ -1,54 +1,54 @@
-//! A version from its plan to the diff with the next one.
+//! `plan`, `update`, `status`, `history` and `diff`.
 
-use crate::golden::golden;
+use crate::golden::assert_golden;
 use crate::world::{POOL, SMALL, World, node};
 
 #[test]
 fn donor_becomes_the_image_of_new_nodes_and_all_holds_are_released() {
     let world = World::instant(SMALL);
     let donor = World::donor();
-    golden("status-before.txt", &world.ends(0, &["status"]).stdout);
-    golden("plan.txt", &world.ends(0, &["plan", "--target-node", &donor]).stdout);
+    assert_golden("status-before.txt", &world.exits_with(0, &["status"]).stdout);
+    assert_golden("plan.txt", &world.exits_with(0, &["plan", "--target-node", &donor]).stdout);
     assert_eq!(world.journal(), "", "a plan writes nothing");
 
-    let update = world.ends(0, &["update", "--target-node", &donor, "--new-updated-nodes", "1"]);
-    golden("update.txt", &update.stdout);
-    golden("update-progress.txt", &update.stderr);
-    world.is_free(&donor);
-    golden("status-after.txt", &world.ends(0, &["status"]).stdout);
-    world.until("the new node is Ready", || {
+    let update = world.exits_with(0, &["update", "--target-node", &donor, "--new-updated-nodes", "1"]);
+    assert_golden("update.txt", &update.stdout);
+    assert_golden("update-progress.txt", &update.stderr);
+    world.assert_not_held(&donor);
+    assert_golden("status-after.txt", &world.exits_with(0, &["status"]).stdout);
+    world.wait_until("the new node is Ready", || {
         world.nodes().iter().filter(|node| crate::world::is_ready(node)).count() == 4
     });
-    let status = world.ends(0, &["status", "--output", "json"]).json();
+    let status = world.exits_with(0, &["status", "--output", "json"]).json();
     assert_eq!(status["pools"][0]["versions"][0]["instances"], 1, "{status}");
 
-    golden("history.txt", &world.ends(0, &["history", "--steps"]).stdout);
-    golden("plan-again.txt", &world.ends(0, &["plan", "--target-node", &donor, "--no-inspect"]).stdout);
+    assert_golden("history.txt", &world.exits_with(0, &["history", "--steps"]).stdout);
+    assert_golden("plan-again.txt", &world.exits_with(0, &["plan", "--target-node", &donor, "--no-inspect"]).stdout);
 
     // A day later, from an unpatched node.
     let next = ["--now", "2026-11-17T01:00:00Z"];
-    world.ends(0, &[&["update", "--target-node", &node(1)], &next[..]].concat());
-    golden("diff.txt", &world.ends(0, &["diff", "2026.11.16", "2026.11.17"]).stdout);
-    let diff = world.ends(0, &["diff", "2026.11.17", "2026.11.16", "--output", "json"]).json();
+    world.exits_with(0, &[&["update", "--target-node", &node(1)], &next[..]].concat());
+    assert_golden("diff.txt", &world.exits_with(0, &["diff", "2026.11.16", "2026.11.17"]).stdout);
+    let diff = world.exits_with(0, &["diff", "2026.11.17", "2026.11.16", "--output", "json"]).json();
     assert_eq!(diff["system"][0]["after"], "5.4.0-1036-azure", "{diff}");
-    let unknown = world.ends(1, &["diff", "2026.11.16", "2020.01.01"]);
+    let unknown = world.exits_with(1, &["diff", "2026.11.16", "2020.01.01"]);
     assert!(unknown.stderr.contains("known versions: 2026.11.16, 2026.11.17"), "{unknown}");
 
     let fresh = ["status", "--max-age", "2h", "--now", "2026-11-17T02:00:00Z"];
-    world.ends(0, &fresh);
-    let old = world.ends(1, &["status", "--max-age", "7d", "--now", "2026-11-25T01:30:00Z"]);
-    golden("status-old.txt", &format!("{}{}", old.stdout, old.stderr));
+    world.exits_with(0, &fresh);
+    let old = world.exits_with(1, &["status", "--max-age", "7d", "--now", "2026-11-25T01:30:00Z"]);
+    assert_golden("status-old.txt", &format!("{}{}", old.stdout, old.stderr));
 }
 
 #[test]
-fn log_lines_have_kaminos_format_and_file_copy_and_log_have_the_timestamps_of_the_journal() {
+fn log_has_kaminos_format_and_log_and_journal_file_have_the_timestamps_of_the_journal() {
     let world = World::instant(SMALL);
     let folder = tempfile::tempdir().expect("a folder");
     let journal = folder.path().join("journal.jsonl");
     let path = journal.to_str().expect("UTF-8");
     let donor = World::donor();
     let arguments = ["update", "--target-node", &donor, "--log-timestamps", "--log-prefix", "night", "--journal", path];
-    let update = world.ends(0, &arguments);
+    let update = world.exits_with(0, &arguments);
     for line in update.stderr.lines() {
         let mut fields = line.split('\t');
         let time = fields.next().unwrap_or_default();
@@ -59,7 +59,7 @@ fn log_lines_have_kaminos_format_and_file_copy_and_log_have_the_timestamps_of_th
     }
     assert!(update.stderr.contains("\tINFO: "), "{update}");
     let copied = std::fs::read_to_string(&journal).expect("the copy");
-    assert_eq!(copied, world.journal(), "file copy and journal are the same, with their timestamps");
+    assert_eq!(copied, world.journal(), "the file has the same entries and timestamps as the journal");
     let mut compared = 0;
     for line in copied.lines() {
         let entry: serde_json::Value = serde_json::from_str(line).expect("JSON");
@@ -74,7 +74,7 @@ fn log_lines_have_kaminos_format_and_file_copy_and_log_have_the_timestamps_of_th
     }
     assert!(compared > 20, "{copied}");
 
-    // Errors only, and there are none.
-    let quiet = world.ends(0, &["resume", "--log-level", "ERROR"]);
+    // With level ERROR a successful command logs nothing.
+    let quiet = world.exits_with(0, &["resume", "--log-level", "ERROR"]);
     assert_eq!((quiet.stderr.as_str(), quiet.stdout.as_str()), ("", "no open runs\n"));
 }

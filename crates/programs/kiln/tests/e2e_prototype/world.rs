@@ -18,7 +18,7 @@ pub(crate) const POOL: &str = "k8s-agentpool1-26100436-vmss";
 /// The start of the tests' clocks, unless a test sets another.
 pub(crate) const NOW: &str = "2026-11-16T01:00:00Z";
 
-/// A debug build on a busy machine needs seconds for a run. Longer than this is a hang.
+/// A run takes seconds, even with a debug build on a busy machine. A command that takes longer than this hangs.
 const DEADLINE: Duration = Duration::from_mins(4);
 
 /// A small pool that starts quickly.
@@ -48,7 +48,7 @@ pub(crate) fn kiln() -> Kiln {
 }
 
 impl World {
-    /// An environment in which nothing takes time.
+    /// An environment whose operations end immediately.
     #[track_caller]
     pub(crate) fn instant(world: &str) -> Self {
         Self::start(world, "", "instant")
@@ -74,13 +74,13 @@ impl World {
             kiln().run(&["sim", "env", "--from", ready.to_str().expect("UTF-8"), "--output", "json"]).success();
         let mut variables: BTreeMap<String, String> =
             serde_json::from_value(variables.json()["variables"].clone()).expect("variables");
-        // The same user on every machine.
+        // kiln takes the user's name from these, so that it is the same on every machine.
         variables.insert("POD_NAMESPACE".to_owned(), "default".to_owned());
         variables.insert("POD_NAME".to_owned(), "tests".to_owned());
         let runtime = Runtime::new().expect("a runtime");
         let client = runtime.block_on(connect(&variables["KUBECONFIG"]));
         let world = Self { sim, variables, runtime, client, _folder: folder };
-        world.until("all nodes are Ready", || {
+        world.wait_until("all nodes are Ready", || {
             let nodes = world.nodes();
             !nodes.is_empty() && nodes.iter().all(is_ready)
         });
@@ -113,14 +113,14 @@ impl World {
 
     /// Runs a command and checks its exit code.
     #[track_caller]
-    pub(crate) fn ends(&self, code: i32, arguments: &[&str]) -> Finished {
+    pub(crate) fn exits_with(&self, code: i32, arguments: &[&str]) -> Finished {
         let finished = self.run(arguments);
         assert_eq!(finished.code, Some(code), "{finished}");
         finished
     }
 
     /// Starts a command. Dropping the returned value kills it.
-    pub(crate) fn begin(&self, arguments: &[&str]) -> Running {
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Running {
         let mut command = self.command(arguments);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Running(child.expect("kiln starts"))
@@ -217,7 +217,7 @@ impl World {
 
     /// Waits until a condition is true.
     #[track_caller]
-    pub(crate) fn until(&self, what: &str, condition: impl Fn() -> bool) {
+    pub(crate) fn wait_until(&self, what: &str, condition: impl Fn() -> bool) {
         for _ in 0..600 {
             if condition() {
                 return;
@@ -229,7 +229,7 @@ impl World {
 
     /// Asserts that a node is schedulable and not held.
     #[track_caller]
-    pub(crate) fn is_free(&self, name: &str) {
+    pub(crate) fn assert_not_held(&self, name: &str) {
         let node = self.node(name);
         let annotations = node.metadata.annotations.clone().unwrap_or_default();
         assert!(node.spec.as_ref().is_none_or(|spec| spec.unschedulable != Some(true)), "{name} is cordoned");
@@ -244,7 +244,7 @@ impl World {
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// As `kill -9`.
+    /// Sends SIGKILL and waits for the end of the process.
     pub(crate) fn kill(mut self) {
         self.0.kill().and_then(|()| self.0.wait()).expect("killed");
     }
