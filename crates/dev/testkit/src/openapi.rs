@@ -1,8 +1,8 @@
 //! Exchanges with Azure, checked against its published `OpenAPI` (Swagger 2.0) files.
 //!
-//! The files say less than the service asks: they allow unknown properties everywhere and forbid nothing that is marked
-//! read-only. [`Specs::check`] is stricter, in both directions. The api-version of a request is not compared, since
-//! clients are newer than the stored files: what it names is read as the stored version.
+//! The files are more lenient than the service: they allow unknown properties everywhere, and read-only properties in requests.
+//! [`Specs::check`] is stricter for requests and responses. The api-version of a request is not compared, because clients are newer than the
+//! stored files: every version is checked against the stored one.
 //!
 //! ```no_run
 //! use testkit::openapi::{Exchange, specs};
@@ -45,15 +45,14 @@ use document::{Documents, Node};
 pub use finding::{Finding, Kind, Side};
 use route::{Template, Url};
 
-/// Where the files are, from the root of the workspace.
+/// The folder with the files, relative to the root of the workspace.
 pub const FOLDER: &str = "../../shared/azure-specs";
 
-/// One request and the response to it.
+/// One request and its response.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// The HTTP method.
     pub method: String,
-    /// The URL: absolute, or path and query.
+    /// An absolute URL, or a path and a query.
     pub url: String,
     pub request: Option<Value>,
     pub status: u16,
@@ -63,29 +62,18 @@ pub struct Exchange {
 /// Why specifications could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or folder could not be read.
     #[error("cannot read `{}`", path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        source: io::Error,
-    },
-    /// A file is not JSON.
+    Read { path: PathBuf, source: io::Error },
     #[error("`{}` is not JSON", path.display())]
     Json { path: PathBuf, source: serde_json::Error },
-    /// A `$ref` names nothing.
+    /// The target of a `$ref` does not exist.
     #[error("`{}` refers to `{reference}`, which does not exist", path.display())]
-    Dangling {
-        /// The file with the reference.
-        path: PathBuf,
-        reference: String,
-    },
-    /// The folder has no specification.
+    Dangling { path: PathBuf, reference: String },
     #[error("no `stable/<api-version>/<name>.json` below `{}`", folder.display())]
     Empty { folder: PathBuf },
 }
 
-/// Loaded specifications. A clone shares what is loaded and compiled.
+/// Loaded specifications. Clones share the loaded files and compiled schemas.
 #[derive(Clone)]
 pub struct Specs {
     contract: Arc<Contract>,
@@ -95,19 +83,19 @@ pub struct Specs {
 struct Contract {
     documents: Documents,
     routes: Vec<Route>,
-    /// Compiled at first use; operations that share a schema share its validator.
+    /// Compiled at first use. Operations with the same schema share its validator.
     validators: Mutex<HashMap<(usize, Side), Arc<Validator>>>,
 }
 
 struct Route {
     template: Template,
     method: String,
-    /// Where the operation is: file, key in `paths`, key in that.
+    /// The location of the operation: file, key in `paths`, method.
     place: (usize, String, String),
 }
 
 impl Specs {
-    /// Loads the newest version of each specification below `folder`; `examples` folders are not looked into.
+    /// Loads the newest version of each specification below `folder`, except in `examples` folders.
     pub fn load(folder: impl AsRef<Path>) -> Result<Self, Error> {
         let documents = Documents::load(folder.as_ref())?;
         let mut routes: Vec<Route> = documents.roots().enumerate().flat_map(routes_of).collect();
@@ -116,18 +104,18 @@ impl Specs {
         Ok(Self { contract: Arc::new(contract), unspecified: Vec::new() })
     }
 
-    /// The specifications in [`FOLDER`], or `None` where that folder is absent.
+    /// The specifications in [`FOLDER`], or `None` if that folder does not exist.
     ///
     /// # Panics
-    /// If the folder is there and cannot be loaded: that is a broken checkout, not an absent one.
+    /// If the folder exists and cannot be loaded.
     pub fn find() -> Option<Self> {
         let folder = folder();
         let loaded = folder.is_dir().then(|| Self::load(&folder))?;
         Some(loaded.unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error))))
     }
 
-    /// Leaves paths alone that no specification describes. In a template `{x}` is one segment, `{x*}` one or more;
-    /// what a specification does describe is checked all the same.
+    /// Ignores paths that no specification describes. In a template, `{x}` is one segment and `{x*}` one or more. A path that a specification does
+    /// describe is still checked.
     #[must_use]
     pub fn without_spec<'t>(mut self, templates: impl IntoIterator<Item = &'t str>) -> Self {
         let parsed = templates.into_iter().map(|text| Template::parse(text, |_| false));
@@ -135,7 +123,7 @@ impl Specs {
         self
     }
 
-    /// Everything in the exchange that differs from the specification of its operation.
+    /// All differences between an exchange and the specification of its operation.
     pub fn check(&self, exchange: &Exchange) -> Vec<Finding> {
         self.route(exchange, |check, captured, url| {
             check.parameters(captured, &url.query);
@@ -144,8 +132,8 @@ impl Specs {
         })
     }
 
-    /// Checks the request's headers: those that are required, and the values of those that are declared. Others are
-    /// left alone, since specifications do not list what every request carries.
+    /// Checks that the request has the required headers, and the values of declared headers. Other headers are ignored, because specifications do
+    /// not list the headers of every request.
     pub fn check_headers<'h>(
         &self,
         exchange: &Exchange,
@@ -232,16 +220,16 @@ fn routes_of((file, root): (usize, Node<'_>)) -> Vec<Route> {
     routes
 }
 
-/// The specifications in [`FOLDER`], loaded once. Where the folder is absent: `None`, and a line on stderr that says so.
+/// The specifications in [`FOLDER`], loaded once. If the folder does not exist: `None`, with a line on stderr.
 ///
 /// # Panics
-/// If the folder is absent and `CI` is set: there, a check that is not made is a failure.
+/// If the folder does not exist and `CI` is set.
 pub fn specs() -> Option<&'static Specs> {
     static SPECS: LazyLock<Option<Specs>> = LazyLock::new(Specs::find);
     let found = SPECS.as_ref();
     if found.is_none() {
         let is_ci = env::var_os("CI").is_some_and(|value| !value.is_empty());
-        // Not `eprintln!`: the test harness swallows that of a test that passes.
+        // Not `eprintln!`, which the test harness hides for a test that passes.
         let _ = writeln!(io::stderr(), "{}", absence(&folder(), is_ci));
     }
     found
@@ -264,17 +252,17 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "/nowhere` is absent")]
-    fn an_absent_folder_fails_in_ci() {
+    fn missing_folder_fails_in_ci() {
         absence(Path::new("/nowhere"), true);
     }
 
     #[test]
-    fn an_absent_folder_is_told_elsewhere() {
+    fn missing_folder_is_reported_elsewhere() {
         assert!(absence(Path::new("/nowhere"), false).contains("`/nowhere` is absent"));
     }
 
     #[test]
-    fn the_folder_is_beside_the_workspace() {
+    fn folder_is_next_to_the_workspace() {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).expect("crates/dev/testkit");
         assert_eq!(
             Some(folder().as_path()),
@@ -283,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_specifications_is_an_error_that_names_it() {
+    fn folder_without_specifications_is_an_error() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let error = Specs::load(&folder).err().expect("there is none in `src`");
         assert!(error.to_string().contains(&*folder.to_string_lossy()), "{error}");

@@ -1,4 +1,4 @@
-//! A Swagger schema, with all that it refers to, as one JSON Schema (draft 4).
+//! Converts a Swagger schema and everything that it refers to into one JSON Schema (draft 4).
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::Side;
 use super::document::Node;
 use super::shape::{Shape, is_read_only, variants};
 
-/// The JSON Schema of what `schema` asks of a request or a response.
+/// The JSON Schema of `schema`, for a request or a response.
 pub(super) fn draft4(schema: Node<'_>, side: Side) -> Value {
     let mut bundle = Bundle { side, names: HashMap::new(), waiting: Vec::new() };
     let mut root = Map::new();
@@ -26,7 +26,7 @@ pub(super) fn draft4(schema: Node<'_>, side: Side) -> Value {
     Value::Object(root)
 }
 
-/// How a schema is referred to: a base in the `allOf` of its variant is taken without its other variants.
+/// The role of a referenced schema. A base in the `allOf` of its variant is used without the other variants.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Role {
     Whole,
@@ -127,7 +127,7 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// A property that the service alone sets can be required of a response only.
+    /// A property that only the service sets is required only in responses.
     fn required(&self, node: Node<'a>) -> Vec<&'a str> {
         let shape = Shape::of(node);
         let absent = |name: &str| {
@@ -138,7 +138,7 @@ impl<'a> Bundle<'a> {
     }
 }
 
-/// An enumeration that is modelled as a string may gain values in later versions, so that its list is not a rule.
+/// An enumeration that is modelled as a string may get more values in later versions, so its list is not checked.
 pub(super) fn is_extensible(schema: Node<'_>) -> bool {
     schema.get("x-ms-enum").is_some_and(|named| named.flag("modelAsString"))
 }

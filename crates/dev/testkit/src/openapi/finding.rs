@@ -1,50 +1,46 @@
-//! What is wrong with an exchange.
+//! Findings.
 
 use std::fmt;
 
-/// One way in which an exchange differs from the specification.
+/// One difference between an exchange and the specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The `operationId`, or method and path where there is no such operation.
+    /// The `operationId`, or the method and path of an unknown operation.
     pub operation: String,
-    /// Who is wrong.
     pub side: Side,
-    /// Where in the body, as a JSON pointer; empty if the finding is not about a place in a body.
+    /// The location in the body, as a JSON pointer; empty for findings outside of bodies.
     pub pointer: String,
-    /// Which rule is broken.
     pub kind: Kind,
-    /// The finding in words.
+    /// The description of the finding.
     pub message: String,
 }
 
-/// The half of an exchange that a finding is about.
+/// The part of an exchange that a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// What the client sent.
     Request,
-    /// What the service answered.
     Response,
 }
 
-/// The rule that is broken.
+/// The broken rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// No specification has this path.
     UnknownPath,
-    /// The path exists, the method does not.
+    /// The path exists, but not with this method.
     UnknownMethod,
     /// A path, query or header parameter is unknown, missing or malformed.
     Parameter,
-    /// A body is missing, or there is one where none is declared.
+    /// A body is missing or not declared.
     Body,
     /// The operation does not declare this status.
     UndeclaredStatus,
     /// The body breaks the JSON Schema: type, enumeration, pattern, required property.
     Schema,
-    /// The schema does not name this property.
+    /// The schema does not have this property.
     UnknownProperty,
-    /// The client sent a property that the service alone sets, or that cannot be updated.
+    /// The client sent a property that only the service sets, or that cannot be updated.
     ReadOnly,
     /// The service returned a property that is never returned.
     WriteOnly,
@@ -57,7 +53,7 @@ impl fmt::Display for Finding {
         if !pointer.is_empty() {
             write!(f, " at {pointer}")?;
         }
-        // A message may quote a value that spans lines.
+        // A message may contain a value with several lines.
         write!(f, ": {}", message.replace('\n', " "))
     }
 }

@@ -1,4 +1,4 @@
-//! Sound exchanges, and the same with one mistake planted in each.
+//! Correct exchanges, and copies with one planted mistake each.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn compute(rest: &str) -> String {
     format!("{GROUP}/providers/Microsoft.Compute/{rest}")
 }
 
-/// A snapshot is made: what is sent, and what comes back at once.
+/// The creation of a snapshot.
 fn snapshot() -> Exchange {
     Exchange {
         method: "PUT".to_owned(),
@@ -35,7 +35,7 @@ fn snapshot() -> Exchange {
     }
 }
 
-/// A scale set is pointed at another image, and its answer holds an extension with free settings.
+/// An update of a scale set's image. The response has an extension with free-form settings.
 fn scale_set() -> Exchange {
     let reference = json!({ "id": compute("galleries/SIG_rg1/images/i1/versions/2026.01.01"), "sku": null });
     Exchange {
@@ -69,7 +69,7 @@ fn scale_set() -> Exchange {
     }
 }
 
-/// Writes `value` at a JSON pointer, making the last member if it is not there.
+/// Writes `value` at a JSON pointer. The last member may be new.
 fn put(body: &mut Option<Value>, pointer: &str, value: Value) {
     let (parent, name) = pointer.rsplit_once('/').expect("a pointer has a slash");
     let parent = body.as_mut().and_then(|body| body.pointer_mut(parent)).expect("the parent exists");
@@ -91,27 +91,27 @@ fn assert_found(exchange: &Exchange, expected: &[(Side, Kind, &str)]) {
 }
 
 #[test]
-fn sound_exchanges_have_no_findings() {
+fn correct_exchanges_have_no_findings() {
     assert_found(&snapshot(), &[]);
     assert_found(&scale_set(), &[]);
 }
 
 #[test]
-fn a_wrong_type_in_a_response_is_found() {
+fn wrong_type_in_a_response_is_found() {
     let mut exchange = snapshot();
     put(&mut exchange.response, "/properties/diskSizeGB", json!("30"));
     assert_found(&exchange, &[(Side::Response, Kind::Schema, "/properties/diskSizeGB")]);
 }
 
 #[test]
-fn a_wrong_type_in_a_request_is_found() {
+fn wrong_type_in_a_request_is_found() {
     let mut exchange = snapshot();
     put(&mut exchange.request, "/tags", json!(["run"]));
     assert_found(&exchange, &[(Side::Request, Kind::Schema, "/tags")]);
 }
 
 #[test]
-fn an_unknown_property_deep_in_a_request_is_found() {
+fn nested_unknown_property_in_a_request_is_found() {
     let mut exchange = scale_set();
     let place = "/properties/virtualMachineProfile/storageProfile/imageReference/version2";
     put(&mut exchange.request, place, json!("latest"));
@@ -119,7 +119,7 @@ fn an_unknown_property_deep_in_a_request_is_found() {
 }
 
 #[test]
-fn an_unknown_property_in_an_array_of_a_response_is_found() {
+fn unknown_property_in_an_array_of_a_response_is_found() {
     let mut exchange = scale_set();
     let place = "/properties/virtualMachineProfile/extensionProfile/extensions/0/properties/handler";
     put(&mut exchange.response, place, json!("2.1"));
@@ -127,7 +127,7 @@ fn an_unknown_property_in_an_array_of_a_response_is_found() {
 }
 
 #[test]
-fn a_property_in_the_wrong_case_is_found_and_its_spelling_told() {
+fn property_in_the_wrong_case_is_found_with_its_spelling() {
     let mut exchange = snapshot();
     put(&mut exchange.response, "/properties/ProvisioningState", json!("Updating"));
     assert_found(&exchange, &[(Side::Response, Kind::UnknownProperty, "/properties/ProvisioningState")]);
@@ -141,14 +141,14 @@ fn a_property_in_the_wrong_case_is_found_and_its_spelling_told() {
 }
 
 #[test]
-fn a_read_only_property_in_a_request_is_found() {
+fn read_only_property_in_a_request_is_found() {
     let mut exchange = snapshot();
     put(&mut exchange.request, "/properties/provisioningState", json!("Succeeded"));
     assert_found(&exchange, &[(Side::Request, Kind::ReadOnly, "/properties/provisioningState")]);
 }
 
 #[test]
-fn the_envelope_of_a_resource_in_a_request_is_found() {
+fn resource_envelope_in_a_request_is_found() {
     let mut exchange = snapshot();
     put(&mut exchange.request, "/id", json!(compute("snapshots/s1")));
     put(&mut exchange.request, "/name", json!("s1"));
@@ -158,7 +158,7 @@ fn the_envelope_of_a_resource_in_a_request_is_found() {
 }
 
 #[test]
-fn a_missing_required_property_is_found_on_both_sides() {
+fn missing_required_property_is_found_in_requests_and_responses() {
     let mut exchange = snapshot();
     remove(&mut exchange.request, "/location");
     remove(&mut exchange.response, "/properties/creationData/createOption");
@@ -169,14 +169,14 @@ fn a_missing_required_property_is_found_on_both_sides() {
 }
 
 #[test]
-fn a_value_outside_a_closed_enumeration_is_found() {
+fn value_outside_of_a_closed_enumeration_is_found() {
     let mut exchange = scale_set();
     put(&mut exchange.response, "/properties/upgradePolicy/mode", json!("Manually"));
     assert_found(&exchange, &[(Side::Response, Kind::Schema, "/properties/upgradePolicy/mode")]);
 }
 
 #[test]
-fn an_open_enumeration_takes_new_values_but_no_misspelt_ones() {
+fn open_enumeration_accepts_new_values_but_not_misspelled_ones() {
     let mut exchange = snapshot();
     put(&mut exchange.request, "/properties/creationData/createOption", json!("CopyFromTheFuture"));
     assert_found(&exchange, &[]);
@@ -185,14 +185,14 @@ fn an_open_enumeration_takes_new_values_but_no_misspelt_ones() {
 }
 
 #[test]
-fn an_undeclared_status_is_found() {
+fn undeclared_status_is_found() {
     let mut exchange = snapshot();
     exchange.status = 201;
     assert_found(&exchange, &[(Side::Response, Kind::UndeclaredStatus, "")]);
 }
 
 #[test]
-fn an_error_is_checked_against_the_declared_envelope() {
+fn error_is_checked_against_the_declared_schema() {
     let mut exchange = scale_set();
     exchange.status = 409;
     exchange.response = Some(json!({ "error": { "code": "Conflict", "message": "busy" } }));
@@ -203,7 +203,7 @@ fn an_error_is_checked_against_the_declared_envelope() {
 }
 
 #[test]
-fn an_operation_that_declares_no_error_answers_with_the_envelope_of_arm() {
+fn operation_without_declared_errors_returns_arms_error_response() {
     let mut exchange = snapshot();
     exchange.status = 409;
     exchange.response = Some(json!({ "error": { "code": "Conflict", "message": "busy", "details": [] } }));
@@ -213,7 +213,7 @@ fn an_operation_that_declares_no_error_answers_with_the_envelope_of_arm() {
 }
 
 #[test]
-fn an_unknown_path_is_found_unless_the_caller_lists_it() {
+fn unknown_path_is_found_unless_the_caller_lists_it() {
     let mut exchange = snapshot();
     exchange.url = format!("{GROUP}/providers/Microsoft.Network/networkInterfaces/n1?api-version=2024-01-01");
     assert_found(&exchange, &[(Side::Request, Kind::UnknownPath, "")]);
@@ -223,7 +223,7 @@ fn an_unknown_path_is_found_unless_the_caller_lists_it() {
 }
 
 #[test]
-fn a_listed_path_that_has_a_specification_is_checked_all_the_same() {
+fn listed_path_with_a_specification_is_still_checked() {
     let mut exchange = snapshot();
     exchange.status = 201;
     let Some(specs) = specs() else { return };
@@ -231,28 +231,28 @@ fn a_listed_path_that_has_a_specification_is_checked_all_the_same() {
 }
 
 #[test]
-fn a_method_that_the_path_does_not_have_is_found() {
+fn unknown_method_of_a_path_is_found() {
     let mut exchange = snapshot();
     exchange.method = "POST".to_owned();
     assert_found(&exchange, &[(Side::Request, Kind::UnknownMethod, "")]);
 }
 
 #[test]
-fn paths_match_without_case() {
+fn paths_match_case_insensitively() {
     let mut exchange = snapshot();
     exchange.url = exchange.url.replace("resourceGroups", "resourcegroups").replace("snapshots", "SnapShots");
     assert_found(&exchange, &[]);
 }
 
 #[test]
-fn a_missing_api_version_is_found() {
+fn missing_api_version_is_found() {
     let mut exchange = snapshot();
     exchange.url = compute("snapshots/s1");
     assert_found(&exchange, &[(Side::Request, Kind::Parameter, "")]);
 }
 
 #[test]
-fn an_unknown_or_malformed_query_parameter_is_found() {
+fn unknown_or_malformed_query_parameter_is_found() {
     let mut exchange = scale_set();
     exchange.url += "&expand=userData";
     assert_found(&exchange, &[(Side::Request, Kind::Parameter, "")]);
@@ -267,7 +267,7 @@ fn an_unknown_or_malformed_query_parameter_is_found() {
 }
 
 #[test]
-fn a_name_in_the_path_that_breaks_its_grammar_is_found() {
+fn malformed_name_in_the_path_is_found() {
     let mut group = Exchange {
         method: "GET".to_owned(),
         url: format!("{GROUP}?api-version=2024-11-01"),
@@ -281,7 +281,7 @@ fn a_name_in_the_path_that_breaks_its_grammar_is_found() {
 }
 
 #[test]
-fn a_body_where_none_belongs_and_a_missing_one_are_found() {
+fn undeclared_and_missing_bodies_are_found() {
     let mut exchange = snapshot();
     exchange.request = None;
     exchange.response = None;
@@ -293,14 +293,14 @@ fn a_body_where_none_belongs_and_a_missing_one_are_found() {
 }
 
 #[test]
-fn null_removes_in_a_patch_and_is_a_wrong_type_elsewhere() {
+fn null_is_valid_only_in_a_patch() {
     let mut exchange = snapshot();
     put(&mut exchange.request, "/sku/name", Value::Null);
     assert_found(&exchange, &[(Side::Request, Kind::Schema, "/sku/name")]);
 }
 
 #[test]
-fn a_next_link_may_carry_its_mark() {
+fn next_link_may_have_a_continuation_token() {
     let list = Exchange {
         method: "GET".to_owned(),
         url: compute("virtualMachineScaleSets/pool1/virtualMachines?api-version=2024-11-01&%24skipToken=abc"),
@@ -315,7 +315,7 @@ fn a_next_link_may_carry_its_mark() {
 }
 
 #[test]
-fn the_metadata_service_is_known_with_its_required_header() {
+fn metadata_service_requires_its_header() {
     let instance = Exchange {
         method: "GET".to_owned(),
         url: "http://169.254.169.254/metadata/instance?api-version=2021-02-01".to_owned(),
@@ -333,7 +333,7 @@ fn the_metadata_service_is_known_with_its_required_header() {
 }
 
 #[test]
-fn a_finding_never_shows_the_value_it_is_about() {
+fn finding_never_shows_the_checked_value() {
     let mut exchange = scale_set();
     put(&mut exchange.response, "/sku/capacity", json!("planted-secret\nsecond line"));
     assert_found(&exchange, &[(Side::Response, Kind::Schema, "/sku/capacity")]);

@@ -1,4 +1,4 @@
-//! What an object may hold, once `$ref`, `allOf` and discriminators are followed.
+//! The members of an object, with `$ref`, `allOf` and discriminators resolved.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) struct Shape<'a> {
     pub(super) others: Others<'a>,
 }
 
-/// What a schema says of members that it does not name.
+/// The rule of a schema for members that it does not name.
 #[derive(Clone, Copy)]
 pub(super) enum Others<'a> {
     Forbidden,
@@ -25,8 +25,8 @@ impl<'a> Shape<'a> {
         let mut properties = BTreeMap::new();
         let mut declared = None;
         gather(schema, &mut properties, &mut declared);
-        // Swagger lets every object have more members. Here a schema that names its members means them all, and one
-        // that names none (`settings` of an extension) is free.
+        // Swagger lets every object have more members. Here, a schema with named members is complete, and a schema without them (`settings` of an
+        // extension) is free.
         let others = declared.unwrap_or(if properties.is_empty() { Others::Free } else { Others::Forbidden });
         Self { properties, others }
     }
@@ -52,7 +52,7 @@ fn gather<'a>(schema: Node<'a>, properties: &mut BTreeMap<&'a str, Node<'a>>, de
     }
 }
 
-/// The schemas that stand for `base`, each with the value of the discriminator that selects it.
+/// The variants of `base`, with the discriminator value of each.
 pub(super) fn variants(base: Node<'_>) -> Vec<(&str, Node<'_>)> {
     base.documents()
         .roots()
@@ -72,7 +72,7 @@ fn extends(definition: Node<'_>, base: Node<'_>) -> bool {
     })
 }
 
-/// The schema that a value has to fit: the one that its discriminator names, else the schema itself.
+/// The schema of a value: the variant that its discriminator selects, or the schema itself.
 pub(super) fn meant<'a>(schema: Node<'a>, value: &Value) -> Node<'a> {
     let schema = schema.resolved();
     let tag = schema.text("discriminator").and_then(|discriminator| value.get(discriminator)?.as_str());
@@ -80,17 +80,17 @@ pub(super) fn meant<'a>(schema: Node<'a>, value: &Value) -> Node<'a> {
     variant.map_or(schema, |(_, variant)| variant)
 }
 
-/// True if the service alone sets this property.
+/// Whether only the service sets this property.
 pub(super) fn is_read_only(property: Node<'_>) -> bool {
     holds(property, &|node| node.flag("readOnly") || mutability(node).is_some_and(|allowed| allowed == ["read"]))
 }
 
-/// True if `x-ms-mutability` is given and lacks `act` (`create`, `update` or `read`).
+/// Whether `x-ms-mutability` exists without `act` (`create`, `update` or `read`).
 pub(super) fn lacks(property: Node<'_>, act: &str) -> bool {
     holds(property, &|node| mutability(node).is_some_and(|allowed| !allowed.contains(&act)))
 }
 
-/// A property's attributes stand beside its `$ref` or at the definition.
+/// An attribute of a property, next to its `$ref` or at the definition.
 fn holds(property: Node<'_>, test: &impl Fn(Node<'_>) -> bool) -> bool {
     test(property) || property.target().is_some_and(|target| holds(target, test))
 }

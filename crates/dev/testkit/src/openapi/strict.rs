@@ -1,4 +1,4 @@
-//! What JSON Schema leaves open: unknown properties, and properties on the side that may not send them.
+//! Checks beyond JSON Schema: unknown properties, and read-only or write-only properties in the wrong direction.
 
 use serde_json::Value;
 
@@ -7,21 +7,19 @@ use super::document::Node;
 use super::shape::{Others, Shape, is_read_only, lacks, meant};
 use super::{Kind, Side};
 
-/// A broken rule, at a place in a body.
+/// A broken rule at a location in a body.
 pub(super) struct Offence {
     pub(super) kind: Kind,
     pub(super) pointer: String,
     pub(super) message: String,
 }
 
-/// What a body is sent for.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    /// PUT.
     Create,
-    /// PATCH.
     Update,
-    /// POST, and whatever else carries a body.
+    /// POST and all other methods.
     Act,
     Read,
 }
@@ -53,7 +51,7 @@ impl Purpose {
     }
 }
 
-/// Walks schema and value together.
+/// Walks a schema and a value together.
 pub(super) fn walk(schema: Node<'_>, value: &Value, purpose: Purpose) -> Vec<Offence> {
     let mut offences = Vec::new();
     visit(schema, value, purpose, "", &mut offences);
@@ -93,7 +91,7 @@ fn visit(schema: Node<'_>, value: &Value, purpose: Purpose, pointer: &str, offen
             }
         }
         Value::String(text) if is_extensible(schema) => {
-            // Later versions may add values; none of them differs from a listed one in case alone.
+            // Later versions may add values, but none that differs from a listed one only in case.
             let listed: Vec<&str> = schema.items("enum").filter_map(|value| value.value.as_str()).collect();
             let similar = listed.iter().find(|known| known.eq_ignore_ascii_case(text));
             if let Some(known) = similar.filter(|_| !listed.contains(&text.as_str())) {
