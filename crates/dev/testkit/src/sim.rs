@@ -21,7 +21,7 @@ const READY: Duration = Duration::from_mins(1);
 /// The limit between SIGTERM and SIGKILL.
 const END: Duration = Duration::from_secs(10);
 
-/// The built program. Cargo gives its path only to tests of its own package: `Kiln::at(env!("CARGO_BIN_EXE_kiln"))` in
+/// The built program. Cargo gives its path only to tests of the same package: `Kiln::at(env!("CARGO_BIN_EXE_kiln"))` in
 /// `crates/programs/kiln/tests`.
 #[derive(Clone, Debug)]
 pub struct Kiln {
@@ -198,8 +198,8 @@ mod tests {
 
     use super::*;
 
-    fn stand_in() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in")
+    fn fake_kiln() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-kiln")
     }
 
     fn is_alive(id: u32) -> bool {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn process_ends_with_the_value() {
-        let sim = Kiln::at(stand_in()).sim(&["serves"]);
+        let sim = Kiln::at(fake_kiln()).sim(&["serves"]);
         assert_eq!(sim.key("arm"), "https://localhost:1");
         let id = sim.id();
         assert!(is_alive(id));
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn debug_output_has_no_secret() {
-        let sim = SimProcess::start(&stand_in(), &["serves"]);
+        let sim = SimProcess::start(&fake_kiln(), &["serves"]);
         assert_eq!(sim.key("clientSecret"), "hunter2");
         let debug = format!("{sim:?}");
         assert!(debug.contains("clientSecret") && !debug.contains("hunter2"), "{debug}");
@@ -226,15 +226,15 @@ mod tests {
 
     #[test]
     fn clean_stop_on_sigterm_differs_from_death_by_signal() {
-        let status = SimProcess::start(&stand_in(), &["stops-cleanly"]).terminate().unwrap();
+        let status = SimProcess::start(&fake_kiln(), &["stops-cleanly"]).terminate().unwrap();
         assert_eq!(status.code(), Some(0));
-        let status = SimProcess::start(&stand_in(), &["serves"]).terminate().unwrap();
+        let status = SimProcess::start(&fake_kiln(), &["serves"]).terminate().unwrap();
         assert_eq!(status.signal(), Some(15));
     }
 
     #[test]
     fn log_of_a_server_is_kept() {
-        let sim = SimProcess::start(&stand_in(), &["serves", "--seed", "7"]);
+        let sim = SimProcess::start(&fake_kiln(), &["serves", "--seed", "7"]);
         // The log and the ready line are in different pipes.
         while sim.stderr().is_empty() {
             thread::yield_now();
@@ -245,24 +245,24 @@ mod tests {
     #[test]
     #[should_panic(expected = "port 8443 is in use")]
     fn server_that_ends_early_fails_with_its_log() {
-        SimProcess::start(&stand_in(), &["dies"]);
+        SimProcess::start(&fake_kiln(), &["dies"]);
     }
 
     #[test]
     #[should_panic(expected = "the ready line is not JSON")]
     fn server_with_another_first_line_fails() {
-        SimProcess::start(&stand_in(), &["chats"]);
+        SimProcess::start(&fake_kiln(), &["chats"]);
     }
 
     #[test]
     #[should_panic(expected = "no ready line within 0 s; it was still running")]
     fn server_that_never_becomes_ready_fails() {
-        SimProcess::start_within(&stand_in(), &["hangs"], Duration::from_millis(20));
+        SimProcess::start_within(&fake_kiln(), &["hangs"], Duration::from_millis(20));
     }
 
     #[test]
     #[should_panic(expected = "the ready line has no text `imds`; it has arm, clientSecret")]
     fn missing_key_is_reported_with_the_existing_keys() {
-        SimProcess::start(&stand_in(), &["serves"]).key("imds");
+        SimProcess::start(&fake_kiln(), &["serves"]).key("imds");
     }
 }

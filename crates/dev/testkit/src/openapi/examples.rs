@@ -38,7 +38,7 @@ fn published_examples_have_only_the_listed_findings() {
         let found = wrong.iter().filter(|(name, _)| name == listed).count();
         assert_eq!(found, *expected, "{listed}, {reason}");
     }
-    let published: BTreeSet<PathBuf> = specs.contract.documents.roots().flat_map(published_beside).collect();
+    let published: BTreeSet<PathBuf> = specs.contract.documents.roots().flat_map(published_next_to).collect();
     assert_eq!(seen, published, "an example belongs to no operation");
     assert!(seen.len() > 600, "{} examples are too few to be all", seen.len());
 }
@@ -64,7 +64,7 @@ const MISTAKES: &[(&str, usize, &str)] = &[
 ];
 
 /// The files in the `examples` folder next to a specification.
-fn published_beside(root: Node<'_>) -> Vec<PathBuf> {
+fn published_next_to(root: Node<'_>) -> Vec<PathBuf> {
     let folder = root.path().with_file_name("examples");
     let mut found = Vec::new();
     if folder.is_dir() {

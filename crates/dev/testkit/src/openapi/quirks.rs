@@ -223,7 +223,7 @@ fn examples_are_not_loaded() {
 #[test]
 fn dangling_reference_is_an_error_with_file_and_reference() {
     let folder = folder("2024-01-01", &zoo(&json!({ "$ref": "#/definitions/Unicorn" })));
-    let error = Specs::load(folder.path()).err().expect("there is no unicorn").to_string();
+    let error = Specs::load(folder.path()).err().expect("a dangling reference").to_string();
     assert!(error.contains("zoo.json") && error.contains("#/definitions/Unicorn"), "{error}");
 }
 
