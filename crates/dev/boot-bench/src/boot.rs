@@ -131,7 +131,7 @@ impl Machine<'_> {
             vm_id: Some(self.variant.vm_id()),
             disks: disks.map(|(id, file, format)| qemu::Disk { id, file, format, log: None }).to_vec(),
             network: Network::User,
-            // Debian's cloud kernel has NVMe and ext4 built in, so there is no initrd.
+            // Debian's cloud kernel has NVMe and ext4 built in and needs no initrd.
             kernel: Some((self.kernel, &arguments)),
             ..VirtualMachine::new(Some(self.tools), accelerator)
         };

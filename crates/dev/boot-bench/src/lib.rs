@@ -21,7 +21,7 @@ mod tree;
 mod variant;
 
 pub use boot::{Boot, Clock};
-pub use budget::{Judged, judge};
+pub use budget::{BudgetResult, check_budgets};
 pub use container::Contained;
 pub use error::Error;
 pub use expected::{Configured, PATHS, differing};

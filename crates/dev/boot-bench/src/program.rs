@@ -80,7 +80,7 @@ pub fn parse(root: &Path, words: &[String]) -> Result<Options, String> {
             "--icount" => options.clock = Clock::Instructions,
             "--variant" => {
                 let name = value()?;
-                options.variants.push(Variant::named(name).ok_or(format!("unknown variant `{name}`"))?);
+                options.variants.push(Variant::from_name(name).ok_or(format!("unknown variant `{name}`"))?);
             }
             "--runs" => {
                 let runs = value()?.parse().ok().filter(|runs| *runs > 0);

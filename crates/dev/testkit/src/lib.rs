@@ -1,4 +1,4 @@
-//! Real parts for tests: outside clients and built programs, run so that nothing is skipped and nothing is left behind.
+//! Runs outside clients, built programs and machines in tests. A missing test dependency fails the test, and nothing is left behind.
 
 mod cases;
 mod clients;

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Needs root. The kernel is the host's: settings without a namespace (most of `/proc/sys`) are read-only, unless [`Blueprint::pretend`] puts
-//! a file in their place. **A service with a mount namespace of its own (`Protect…=`) may get a fresh `/proc` without that protection: what
+//! a file in their place. **A service with its own mount namespace (`Protect…=`) may get a fresh `/proc` without that protection: what
 //! it sets there is set on the host.** Let such services change only the settings of the network, which are the machine's own.
 
 mod blueprint;

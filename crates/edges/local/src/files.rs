@@ -127,7 +127,7 @@ impl Files {
         Ok(names)
     }
 
-    /// Waits for a lock. Its file is never removed: a lock on a removed file excludes no one.
+    /// Waits for a lock. Its file is never removed: a lock on a removed file has no effect.
     pub(crate) fn lock(&self, relative: &str) -> Result<Lock, Error> {
         let path = self.path(relative);
         let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);

@@ -39,7 +39,7 @@ pub(crate) struct ImageRecord {
     pub(crate) base: PathBuf,
 }
 
-/// A pool.
+/// A pool and its wanted instances.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PoolRecord {

@@ -126,7 +126,7 @@ pub struct RunnerError {
 
 /// Starts and stops machines.
 ///
-/// Implementations have no state of their own: whether a machine is running is read from the system. The caller makes sure that only one
+/// Implementations are stateless: whether a machine is running is read from the system. The caller makes sure that only one
 /// method runs at a time for one machine.
 pub trait MachineRunner: Send + Sync + 'static {
     /// Starts a machine and returns when it runs; its system may still be booting. A running machine is left as it is.

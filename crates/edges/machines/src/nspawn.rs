@@ -29,7 +29,7 @@ const TREE: &str = "/run/tree";
 pub fn boot_words(tools: Option<&Path>, group: &str, name: &str) -> Vec<OsString> {
     let mut words: Vec<OsString> = ["sh", "-c", JOIN, "join", group, name].map(OsString::from).to_vec();
     words.extend(program(tools, NEEDED.0));
-    // The host's first process may not be systemd, so there is no machine registry, and the control group is ours to choose.
+    // The host's first process may not be systemd. Without it there is no machine registry, and systemd-nspawn stays in its control group.
     words.extend(["--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe"].map(OsString::from));
     words.extend([format!("--directory={TREE}").into(), format!("--machine={name}").into()]);
     words
@@ -37,7 +37,7 @@ pub fn boot_words(tools: Option<&Path>, group: &str, name: &str) -> Vec<OsString
 
 /// The first process of a machine, by this process's number for it, given the process that runs systemd-nspawn or one above it.
 ///
-/// Between this process and the machine's systemd are two process namespaces: the machine's own and the one that systemd-nspawn runs in.
+/// The machine's systemd is two process namespaces below this process: systemd-nspawn runs in the first and creates the second.
 pub fn leader(runner: u32) -> Option<u32> {
     let depth = numbers(std::process::id()).len() + 2;
     let is_leader = |id: &u32| {

@@ -17,10 +17,10 @@ const PROGRAM: &str = "qemu-system-x86_64";
 pub const NEEDED: [Needed; 3] =
     [(PROGRAM, "qemu-system-x86"), ("qemu-img", "qemu-utils"), ("genisoimage", "genisoimage")];
 
-/// The asset tag of Azure's chassis, by which a guest detects its platform.
+/// The asset tag of Azure's chassis, from which a guest detects its platform.
 pub const AZURE_ASSET_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 
-/// What executes the instructions of a machine.
+/// The way in which QEMU executes a machine's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
     /// The processor of the host.
@@ -63,7 +63,7 @@ impl Disk<'_> {
         let Self { id, format, .. } = self;
         let file = escape(self.file);
         match self.log {
-            // Losing data of a machine when the host loses power is no concern here, so the host never waits for its disk.
+            // A machine need not survive a power failure of the host, so the host never waits for its own disk.
             None => format!("if=none,id={id},file={file},format={format},cache=unsafe"),
             // Ignored flushes would not be recorded.
             Some(log) => format!(
@@ -110,7 +110,7 @@ pub struct VirtualMachine<'a> {
 }
 
 impl VirtualMachine<'_> {
-    /// A machine with one processor and nothing else. `tools` is the root folder of a Debian that has QEMU, if it is not this system's own.
+    /// A machine with one processor and no devices. `tools` is the root folder of a Debian that has QEMU, if it is not this system's own.
     pub fn new(tools: Option<&Path>, accelerator: Accelerator) -> VirtualMachine<'_> {
         VirtualMachine {
             tools,
@@ -184,7 +184,7 @@ impl VirtualMachine<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub console: String,
-    /// Whether it was killed at its deadline, or by somebody else.
+    /// Whether it was killed, at its deadline or by another process.
     pub is_killed: bool,
 }
 
@@ -202,7 +202,7 @@ pub fn run_to_end(command: &mut Command) -> Result<Ended, Error> {
     Ok(Ended { console, is_killed: is_killed(output.status) })
 }
 
-/// Whether `timeout` killed its command. It kills its whole process group, itself included; otherwise its exit code says so.
+/// Whether `timeout` killed its command. It usually kills itself too, because it kills its whole process group; otherwise its exit code is 137.
 fn is_killed(status: ExitStatus) -> bool {
     status.signal() == Some(9) || status.code() == Some(128 + 9)
 }

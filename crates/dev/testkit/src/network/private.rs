@@ -70,7 +70,7 @@ mod tests {
         private().connect(address).expect("it listens").read_to_string(&mut answer).expect("read");
         server.join().expect("no panic").expect("written");
         assert_eq!(answer, "the test");
-        // An address reserved for documentation. There is no route to it.
+        // An address reserved for documentation. It has no route here.
         let other = (Ipv4Addr::new(192, 0, 2, 1), 80).into();
         let error =
             private().within(|| TcpStream::connect_timeout(&other, Duration::from_secs(5))).expect_err("no route");

@@ -45,7 +45,7 @@ impl Machine {
         self.machine.name()
     }
 
-    /// The network.
+    /// The private network, which stays over restarts.
     pub fn network(&self) -> &Network {
         &self.network
     }

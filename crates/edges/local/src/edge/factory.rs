@@ -1,4 +1,4 @@
-//! The trait `Factory`, each method of which is in one of the other modules.
+//! The trait `Factory`. The other modules implement its methods.
 
 use kiln_types::{
     AccessScope, Canary, CanaryName, DefinitionName, Factory, Gallery, GalleryName, Grant, ImageDefinition,

@@ -104,7 +104,7 @@ impl<P: MachineRunner> Machines for Local<P> {
     }
 }
 
-/// A local machine and its disk are one document, so there are no fragments: it exists, is being created, or does not exist.
+/// A local machine and its disk are one document, so fragments cannot exist.
 fn to_machine(machine: MachineRecord) -> Option<Machine> {
     let provisioning =
         if machine.provisioned { Provisioning::Succeeded } else { Provisioning::InProgress("Creating".to_owned()) };

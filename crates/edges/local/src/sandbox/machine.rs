@@ -1,7 +1,7 @@
 //! Starting and stopping the machines of a sandbox.
 //!
-//! A machine runs in a session of its own and holds the lock of its folder from before its first instruction until its last process has
-//! ended. Whoever wants to know whether it is running tries the lock; the process id in the folder counts only while the lock is held.
+//! A machine runs in a new session and holds the lock of its folder from before its first instruction until its last process has ended. The
+//! lock shows whether a machine is running; the process id in the folder is valid only while the lock is held.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ impl Sandbox {
         self.wait_started(&config.name).await
     }
 
-    /// The command that starts a container in a session of its own.
+    /// The command that starts a container in a new session.
     fn nspawn(&self, config: &MachineConfig, folder: &Path, overlay: &Overlay) -> Result<Command, SandboxError> {
         let tools = self.record.tools.nspawn.as_deref();
         tools::require(tools, &[nspawn::NEEDED])?;
@@ -107,7 +107,7 @@ impl Sandbox {
         Ok(command)
     }
 
-    /// A command that runs its arguments in a session of its own, with the console in a file and the machine's network in variables.
+    /// A command that runs its arguments in a new session, with the console in a file and the machine's network in variables.
     pub(super) fn detached(&self, config: &MachineConfig, folder: &Path) -> Result<Command, SandboxError> {
         let console = self.console(config.name.as_str());
         let consoles = console.parent().unwrap_or(&console);

@@ -18,7 +18,7 @@ pub(super) const START: &str = include_str!("start-qemu.sh");
 /// The programs that come from this system even if QEMU does not.
 const NEEDED_HERE: [Needed; 1] = [("timeout", "coreutils")];
 
-/// The arguments of a kernel that is not on the disk. Debian's cloud kernel has `NVMe` and ext4 built in, so there is no initrd. As in a cloud,
+/// The arguments of a kernel that is not on the disk. Debian's cloud kernel has `NVMe` and ext4 built in and needs no initrd. As in a cloud,
 /// the first network card is `eth0`, and a kernel panic restarts the machine.
 const KERNEL: &str = "console=ttyS0 root=/dev/nvme0n1 rw mitigations=off net.ifnames=0 panic=1";
 
@@ -30,7 +30,7 @@ const PROBE_SECONDS: u32 = 15;
 const NO_ROOT: &str = "Unable to mount root";
 
 impl Sandbox {
-    /// The command that starts a virtual machine in a session of its own.
+    /// The command that starts a virtual machine in a new session.
     pub(super) fn qemu(&self, config: &MachineConfig, folder: &Path, disk: &Path) -> Result<Command, SandboxError> {
         let tools = self.qemu_root();
         tools::require(tools, &qemu::NEEDED)?;

@@ -1,4 +1,4 @@
-//! Whole runs, and runs that die.
+//! Complete runs, and runs that are killed.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::setup::{FIRST_BOOT, Setup, node, pool, request};
 
-/// Everything that a run may leave behind.
+/// Everything that a run may change.
 #[derive(Debug, PartialEq)]
 struct Left {
     image: ImageSource,
@@ -30,7 +30,7 @@ struct Left {
 }
 
 async fn left(setup: &Setup) -> Left {
-    // The cloud's controller takes the node of a machine that is gone a moment later.
+    // The controller removes the node of a deleted machine a moment later.
     setup.until_ready().await;
     let local = setup.local();
     let read = local.describe_pool(&pool()).await.unwrap();
@@ -79,9 +79,9 @@ async fn die_after(setup: &Setup, news: usize) -> (Arc<DieAfter>, Option<RunRepo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
+async fn new_nodes_are_clones_of_the_donor_after_a_first_and_a_second_run() {
     let setup = Setup::start().await;
-    assert_eq!(setup.cluster().nodes_of(&pool()).await.unwrap().len(), 2, "a pool finds its nodes");
+    assert_eq!(setup.cluster().nodes_of(&pool()).await.unwrap().len(), 2, "nodes of the pool");
     let report = Box::pin(update(&setup.process(Arc::new(DiscardEvents)), &request(1))).await.unwrap();
     assert_eq!(
         report.end,
@@ -93,11 +93,11 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
     assert_eq!(first.image, ImageSource::Definition(names::definition(ids::GROUP, &pool()).unwrap()));
     assert_eq!(first.versions, [("2026.11.15".to_owned(), false)]);
     assert!(first.cordoned.is_empty(), "{first:?}");
-    assert_eq!((first.pools, first.layers), (1, 3), "the canary and the copy are gone");
+    assert_eq!((first.pools, first.layers), (1, 3), "the canary or the snapshot is left");
     let running = (PowerState::Running, Provisioning::Succeeded, Protection::NONE);
     assert!(first.instances.iter().all(|(_, power, made, held)| (*power, made.clone(), *held) == running), "{first:?}");
 
-    // Whoever scales out gets a clone, whose disk has what was on the donor's and nothing of the other machine's.
+    // A new instance is a clone: its disk has the donor's files and none of the other machine.
     let local = setup.local();
     let read = local.describe_pool(&pool()).await.unwrap();
     local.add_instances(&read, 1).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_first_and_a_second_run_make_every_new_node_a_copy_of_the_donor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from() {
+async fn refresh_replaces_older_nodes_and_rollback_restores_the_original_image() {
     let setup = Setup::start().await;
     let context = setup.process(Arc::new(DiscardEvents));
     let original = left(&setup).await.image;
@@ -144,7 +144,7 @@ async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from(
     for instance in &instances {
         assert!(matches!(&instance.runs, ImageSource::ExactVersion(_, number) if number.as_str() == "2026.11.15"));
     }
-    assert_eq!(setup.layers(), 3, "the disks of those who went are gone");
+    assert_eq!(setup.layers(), 3, "disks of removed machines are left");
 
     let back = RollbackRequest {
         to: RollbackTarget::Original,
@@ -158,14 +158,14 @@ async fn older_nodes_are_replaced_and_a_pool_goes_back_to_what_it_was_made_from(
     assert_eq!(left(&setup).await.image, original);
     let read = local.describe_pool(&pool()).await.unwrap();
     local.add_instances(&read, 1).await.unwrap();
-    assert_eq!(setup.files("workers_4").await, ["booted-workers000004"], "nothing of the donor is on it");
+    assert_eq!(setup.files("workers_4").await, ["booted-workers000004"], "it has files of the donor");
 }
 
 /// Only every seventh event, because all of them would take a minute. Other tests kill each operation at each of its changes.
 const STRIDE: usize = 7;
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_dies_is_finished_by_another_process() {
+async fn killed_run_is_completed_by_another_process() {
     let setup = Setup::start().await;
     let (watcher, report) = die_after(&setup, usize::MAX).await;
     let report = report.unwrap();
@@ -178,7 +178,7 @@ async fn a_run_that_dies_is_finished_by_another_process() {
         let (watcher, report) = die_after(&setup, point).await;
         assert!(report.is_none(), "point {point} of {points} was not reached");
         let place = watcher.last.lock().unwrap().clone();
-        // Before the first record there is nothing to resume, and after the last neither.
+        // There is no open run before the first journal entry and after the last.
         let Ok(report) = Box::pin(resume(&setup.process(Arc::new(DiscardEvents)), &pool())).await else { continue };
         assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{place}: {}", report.end);
         assert_eq!(left(&setup).await, whole, "{place}");

@@ -1,4 +1,4 @@
-//! A pool of this machine, a cluster, and the kubelets between them.
+//! A local pool, a simulated cluster, and simulated kubelets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,10 +27,10 @@ use tokio::time::{Instant, sleep};
 
 const WALL: &str = "2026-11-15T12:00:00Z";
 const NAMESPACE: &str = "kiln-system";
-/// What is on the disk of a machine that has the first-boot unit.
+/// The file that stands for the first-boot unit.
 pub(crate) const FIRST_BOOT: &str = "first-boot-unit";
 
-/// A machine since it was first switched on.
+/// A machine that was started at least once.
 #[derive(Debug, Clone)]
 struct Booted {
     on: bool,
@@ -39,11 +39,11 @@ struct Booted {
     upper: PathBuf,
 }
 
-/// Machines that write a file at each boot.
+/// Machines in memory, which write a file at each boot.
 #[derive(Debug, Default)]
-pub(crate) struct Plugs(Mutex<BTreeMap<MachineKey, Booted>>);
+pub(crate) struct FakeRunner(Mutex<BTreeMap<MachineKey, Booted>>);
 
-impl MachineRunner for Plugs {
+impl MachineRunner for FakeRunner {
     async fn start(&self, config: &MachineConfig) -> Result<(), RunnerError> {
         let DiskPath::Folders { upper, .. } = &config.disk else { panic!("{config:?}") };
         let mut all = self.0.lock().unwrap();
@@ -68,7 +68,7 @@ impl MachineRunner for Plugs {
     }
 }
 
-impl Disks for Plugs {
+impl Disks for FakeRunner {
     fn install_first_boot(&self, vm_id: &str, version: &str) -> Result<(), String> {
         let all = self.0.lock().unwrap();
         let machine = all.values().find(|booted| booted.on && booted.vm_id == vm_id).ok_or("it is off")?;
@@ -76,13 +76,13 @@ impl Disks for Plugs {
     }
 }
 
-/// A pool of this machine, a cluster, and the kubelets between them.
+/// A local pool, a simulated cluster, and simulated kubelets.
 pub(crate) struct Setup {
     folder: tempfile::TempDir,
     server: Server,
     clock: kiln_engine::Clock,
     days: Arc<AtomicI64>,
-    runner: Arc<Plugs>,
+    runner: Arc<FakeRunner>,
     runs: Arc<AtomicU32>,
     turns: JoinHandle<()>,
 }
@@ -105,9 +105,9 @@ pub(crate) fn request(number: u32) -> RunRequest {
 }
 
 impl Setup {
-    /// A pool of two, all Ready.
+    /// Starts a pool of two machines and waits until both nodes are Ready.
     pub(crate) async fn start() -> Self {
-        // In memory where that is possible: no machine fails here.
+        // In memory if possible: nothing here needs to survive a crash of the host.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let base = folder.path().join("base");
         fs::create_dir(&base).unwrap();
@@ -125,7 +125,7 @@ impl Setup {
         let namespaces: Api<Namespace> = Api::all(client.clone());
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
 
-        let runner: Arc<Plugs> = Arc::default();
+        let runner: Arc<FakeRunner> = Arc::default();
         let store = Store::create(&folder.path().join("state")).unwrap();
         let local = Local::new(store, runner.clone(), options(&clock));
         local.import_image("debian", MachineKind::Nspawn, &base).await.unwrap();
@@ -140,11 +140,11 @@ impl Setup {
         local.create_pool(&spec).await.unwrap();
 
         let mut kubelets = Kubelets::new(client).with_disks(runner.clone());
-        let (plugs, ticking, time) = (runner.clone(), server.clone(), clock.clone());
+        let (machines_on, ticking, time) = (runner.clone(), server.clone(), clock.clone());
         let like = like();
         let turns = tokio::spawn(async move {
             loop {
-                let views = views(&local, &plugs, &like).await;
+                let views = views(&local, &machines_on, &like).await;
                 kubelets.turn(&views, time()).await;
                 ticking.tick();
                 sleep(Duration::from_secs(1)).await;
@@ -155,8 +155,8 @@ impl Setup {
         setup
     }
 
-    /// Another process.
-    pub(crate) fn local(&self) -> Local<Plugs> {
+    /// The factory, as another process would open it.
+    pub(crate) fn local(&self) -> Local<FakeRunner> {
         let store = Store::open(&self.folder.path().join("state")).unwrap();
         Local::new(store, self.runner.clone(), options(&self.clock))
     }
@@ -167,7 +167,7 @@ impl Setup {
         Cluster::new(Client::new(self.server.service(), "default"), options)
     }
 
-    pub(crate) fn process(&self, events: Arc<dyn EventSink>) -> Context<Local<Plugs>> {
+    pub(crate) fn process(&self, events: Arc<dyn EventSink>) -> Context<Local<FakeRunner>> {
         let cluster = self.cluster();
         let namespace = NAMESPACE.parse().unwrap();
         let runs = self.runs.clone();
@@ -186,7 +186,7 @@ impl Setup {
         }
     }
 
-    /// So many days later.
+    /// Advances the clock by days.
     pub(crate) async fn days_later(&self, days: i64) {
         self.days.fetch_add(days, Ordering::Relaxed);
         sleep(Duration::from_secs(30)).await;
@@ -205,10 +205,10 @@ impl Setup {
         panic!("not all nodes are ready: {:#?}", self.cluster().all_nodes().await);
     }
 
-    /// Names of the files on the disk of an instance.
+    /// The names of the files on the disk of an instance.
     pub(crate) async fn files(&self, machine: &str) -> Vec<String> {
         let config = self.local().machine_config(&machine.parse().unwrap()).await.unwrap();
-        let DiskPath::Folders { lower, upper, .. } = config.disk else { panic!("no folders") };
+        let DiskPath::Folders { lower, upper, .. } = config.disk else { panic!("not a disk of folders") };
         let mut names: Vec<String> = lower
             .iter()
             .chain([&upper])
@@ -235,14 +235,14 @@ fn options(clock: &kiln_engine::Clock) -> LocalOptions {
     LocalOptions { clock: clock.clone(), new_id: Arc::new(new_id), qemu_img: QemuImg::default() }
 }
 
-/// What an ordinary node looks like from inside.
+/// A machine of the embedded Azure, as a template.
 fn like() -> MachineView {
     let sim = Sim::new(WorldSpec::default(), Options::instant(WALL.parse().unwrap())).unwrap();
     sim.machines().into_iter().next().unwrap()
 }
 
-/// The machines as a kubelet of each would see its own.
-async fn views(local: &Local<Plugs>, runner: &Plugs, like: &MachineView) -> Vec<MachineView> {
+/// The machines, as their kubelets see them.
+async fn views(local: &Local<FakeRunner>, runner: &FakeRunner, like: &MachineView) -> Vec<MachineView> {
     let shown = local.machines().await.unwrap();
     let booted = runner.0.lock().unwrap().clone();
     let view = |machine: kiln_local::MachineSummary| {

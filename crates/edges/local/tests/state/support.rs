@@ -16,7 +16,7 @@ use kiln_types::{
     PowerDown, Priority, Publication, Secret, SecurityType, SnapshotRequest, Storage, Tags,
 };
 
-/// Machines in memory, each of which writes a file when it starts.
+/// Machines in memory. A machine writes a file when it starts.
 #[derive(Debug, Default)]
 pub(crate) struct FakeRunner {
     on: Mutex<BTreeMap<MachineKey, DiskPath>>,

@@ -144,7 +144,7 @@ fn console_is_private_even_if_the_file_was_not() {
     assert_eq!((metadata.permissions().mode() & 0o777, metadata.len()), (0o600, 0));
 }
 
-/// Stand-ins for the programs that the script calls.
+/// Fakes of the programs that the script calls.
 fn programs(folder: &Path, shell: &str) -> std::ffi::OsString {
     for (name, text) in
         [("ip", "exit 0"), ("mount", "exit 0"), ("unshare", "until test $1 = --; do shift; done; shift; exec \"$@\"")]
@@ -164,7 +164,7 @@ fn runner_of_a_machine_is_a_child_with_every_shell() {
         let mut command = Command::new("sh");
         command.env("PATH", programs(folder.path(), shell)).env("FOLDER", folder.path());
         command.env("PORT", "m1").env("BRIDGE", "kiln0").stdin(Stdio::null());
-        // The stand-in for `unshare` does not fork, so the inner shell is the child itself.
+        // The fake `unshare` does not fork, so the inner shell is the child itself.
         let inside = KilledOnDrop(command.args(["-c", qemu::START, "qemu", "sleep", "600"]).spawn().unwrap());
         let mut ticks = 0;
         loop {
