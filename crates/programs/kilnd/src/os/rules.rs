@@ -103,7 +103,11 @@ impl Rule {
             (number::ACT_NOTHING, None) => Action::Nothing,
             _ => return None,
         };
-        (head[..4] == [number::INET, 32, 0, 0] && protocol == Some(PROTOCOL)).then_some(Self { to: to?, priority: priority?, action })
+        (head[..4] == [number::INET, 32, 0, 0] && protocol == Some(PROTOCOL)).then_some(Self {
+            to: to?,
+            priority: priority?,
+            action,
+        })
     }
 }
 

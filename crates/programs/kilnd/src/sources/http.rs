@@ -96,13 +96,17 @@ impl Http {
     fn send(&self, request: &HttpRequest<'_>) -> Result<Response, ureq::Error> {
         let mut response = match request.body {
             None => {
-                let builder =
-                    request.headers.iter().fold(self.agent.get(&request.url), |r, (name, value)| r.header(*name, *value));
+                let builder = request
+                    .headers
+                    .iter()
+                    .fold(self.agent.get(&request.url), |r, (name, value)| r.header(*name, *value));
                 builder.call()?
             }
             Some(body) => {
-                let builder =
-                    request.headers.iter().fold(self.agent.post(&request.url), |r, (name, value)| r.header(*name, *value));
+                let builder = request
+                    .headers
+                    .iter()
+                    .fold(self.agent.post(&request.url), |r, (name, value)| r.header(*name, *value));
                 builder.send(body)?
             }
         };

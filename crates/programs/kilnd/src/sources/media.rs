@@ -57,8 +57,10 @@ fn in_folder(folder: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, Error> {
             Err(source) => return Err(Error::Read { path, source }),
         };
         if size > LARGEST {
-            let source =
-                io::Error::new(io::ErrorKind::FileTooLarge, format!("{size} bytes, more than the limit of {LARGEST} bytes"));
+            let source = io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("{size} bytes, more than the limit of {LARGEST} bytes"),
+            );
             return Err(Error::Read { path, source });
         }
         return match fs::read(&path) {

@@ -36,8 +36,8 @@ impl OvfEnv {
     pub fn parse(bytes: &[u8]) -> Result<Self, BadOvf> {
         let text = std::str::from_utf8(bytes).map_err(|_| BadOvf::Text)?;
         // By default the parser rejects DTDs, and so entity expansion.
-        let document =
-            Document::parse(text.trim_start_matches('\u{feff}').trim()).map_err(|error| BadOvf::Xml(position(&error)))?;
+        let document = Document::parse(text.trim_start_matches('\u{feff}').trim())
+            .map_err(|error| BadOvf::Xml(position(&error)))?;
         let root = document.root_element();
         let set = below(root, "LinuxProvisioningConfigurationSet")
             .ok_or(BadOvf::Missing("LinuxProvisioningConfigurationSet"))?;

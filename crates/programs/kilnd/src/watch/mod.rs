@@ -268,7 +268,8 @@ impl<'n> Watch<'n> {
         if std::mem::replace(&mut self.has_host_keys, true) || !new || !self.node.root.is_host() {
             return;
         }
-        let made = self.node.log.step("generate the remaining host keys", || deferred::make_host_keys(&self.node.root));
+        let made =
+            self.node.log.step("generate the remaining host keys", || deferred::generate_host_keys(&self.node.root));
         let reloaded = match made {
             Ok(true) => services::reload_sshd(self.node),
             Ok(false) => Ok(()),

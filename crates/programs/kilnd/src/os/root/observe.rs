@@ -33,8 +33,7 @@ impl Root {
     pub fn disk(&self, path: &str) -> Result<Disk, Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = self.open_at(path, flags).map_err(|errno| Error::io("open", path, errno))?;
-        let found =
-            rustix::fs::fstatvfs(&file).map_err(|errno| Error::io("stat the file system of", path, errno))?;
+        let found = rustix::fs::fstatvfs(&file).map_err(|errno| Error::io("stat the file system of", path, errno))?;
         let size = found.f_blocks.saturating_mul(found.f_frsize);
         Ok(Disk { size, used: size.saturating_sub(found.f_bavail.saturating_mul(found.f_frsize)) })
     }

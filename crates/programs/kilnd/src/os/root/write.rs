@@ -87,8 +87,9 @@ impl Root {
             let parent = folders.open(folder)?;
             staged.push(Staged { file, parent, name, temporary: temporary(name), open: None });
             if let Some(Staged { parent, temporary, open, .. }) = staged.last_mut() {
-                *open = self
-                    .replacing_leftover(parent, temporary, &file.path, || self.make(parent, temporary, file, &owners))?;
+                *open = self.replacing_leftover(parent, temporary, &file.path, || {
+                    self.make(parent, temporary, file, &owners)
+                })?;
             }
         }
         if durability == Durability::Now {
@@ -210,7 +211,9 @@ impl Root {
     }
 
     fn clear(&self, parent: &OwnedFd, name: &str, path: &str) -> Result<(), Error> {
-        self.ops.act(Op::Remove, "delete the temporary file for", path, || rustix::fs::unlinkat(parent, name, AtFlags::empty()))
+        self.ops.act(Op::Remove, "delete the temporary file for", path, || {
+            rustix::fs::unlinkat(parent, name, AtFlags::empty())
+        })
     }
 }
 

@@ -140,7 +140,12 @@ impl Systemd {
         message.get().map_err(|source| self.unreachable(source))
     }
 
-    fn call_manager<B: Serialize + DynamicType>(&mut self, member: &str, unit: &str, body: &B) -> Result<Message, Error> {
+    fn call_manager<B: Serialize + DynamicType>(
+        &mut self,
+        member: &str,
+        unit: &str,
+        body: &B,
+    ) -> Result<Message, Error> {
         self.call(ROOT, MANAGER, member, unit, body)
     }
 

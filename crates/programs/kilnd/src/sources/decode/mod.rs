@@ -44,7 +44,9 @@ pub enum DecodeError {
     #[error("contains {count} parts of type `{kind}`; expected one")]
     Ambiguous { count: usize, kind: &'static str },
     /// Pods can read everything except custom data.
-    #[error("contains a credential, which is only allowed in custom data because pods can read other sources\nhint: replace the credential and put it into custom data")]
+    #[error(
+        "contains a credential, which is only allowed in custom data because pods can read other sources\nhint: replace the credential and put it into custom data"
+    )]
     Credential,
     #[error("the checksum of the part is sha-256 {actual}, but its header has {expected}")]
     Digest { expected: String, actual: String },
