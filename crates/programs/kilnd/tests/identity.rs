@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 
 use identity_donor::{DONOR, DONOR_NAME, Disk, SECRET, TENANT, TOKEN, donor, empty, joins_by, said};
 use kiln_node_plan::Treatment;
-use kilnd::identity::{items, settle};
+use kilnd::identity::{items, establish};
 use serde_json::Value;
 
 const ONE: &str = "aaaaaaaa-0000-4000-8000-000000000001";
@@ -47,7 +47,7 @@ fn kind(disk: &Disk) -> String {
 fn telling(disk: &Disk) -> BTreeSet<String> {
     let root = disk.node().root;
     let all = items::all(&root).expect("the list").into_iter().filter(|item| item.treatment != Treatment::Keep);
-    all.filter(|item| !item.telling(&root).expect("looked").is_empty()).map(|item| item.name).collect()
+    all.filter(|item| !item.paths_with_identity(&root).expect("looked").is_empty()).map(|item| item.name).collect()
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_reset_that_is_cut_off_anywhere_is_a_clone_again_and_ends_the_same() {
         let clone = donor.copy();
         let node = clone.node();
         node.root.stop_after(Some(end));
-        let cut = settle(&node).is_err();
+        let cut = establish(&node).is_err();
         if cut {
             let owner = clone.text("/var/lib/kiln/vm-id");
             let whole = || telling(&clone).len() == 6 && clone.holding(TENANT).is_empty();
@@ -240,7 +240,7 @@ fn a_reset_that_is_cut_off_anywhere_is_a_clone_again_and_ends_the_same() {
             assert!(!clone.has("/run/kiln/boot.json"), "after {end} operations nobody may go on");
         }
         let node = clone.node();
-        settle(&node).expect("the next boot");
+        establish(&node).expect("the next boot");
         assert!(clone.holding(TENANT).is_empty() && clone.holding(TOKEN).is_empty(), "after {end} operations");
         let left = telling(&clone);
         assert!(left.len() <= 6 && left.contains("machine-id"), "after {end} operations: {left:?}");

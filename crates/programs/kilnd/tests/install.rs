@@ -110,7 +110,7 @@ fn a_disk_of_another_machine_and_a_machine_without_an_id_get_nothing() {
     for disk in [&foreign, &nameless] {
         let before = disk.everything();
         let error = install(&disk.node(), b"program").expect_err("refused");
-        assert!(matches!(error, InstallError::Foreign { .. } | InstallError::Machine(_)), "{error}");
+        assert!(matches!(error, InstallError::Clone { .. } | InstallError::Machine(_)), "{error}");
         assert!(disk.everything() == before);
         let output = disk.kilnd(&["install"]);
         assert_eq!(output.status.code(), Some(1));

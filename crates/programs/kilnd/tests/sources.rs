@@ -112,10 +112,10 @@ fn an_answer_without_end_and_one_that_is_no_json_are_errors() {
     testkit::private().inside(|| {
         let host = Host::new(|_, _| (200, String::new(), vec![b'x'; 3 << 20]));
         let error = Imds::new(&host.url, 1).user_data(Rules::IMDS, &Virtual::default()).expect_err("too long");
-        assert!(matches!(error, sources::Error::Answer { .. }), "{error}");
+        assert!(matches!(error, sources::Error::Response { .. }), "{error}");
         let host = Host::new(|_, _| ok("<html>"));
         let error = Imds::new(&host.url, 1).instance(Rules::IMDS, &Virtual::default()).expect_err("no JSON");
-        assert!(matches!(error, sources::Error::Answer { .. }), "{error}");
+        assert!(matches!(error, sources::Error::Response { .. }), "{error}");
     });
 }
 

@@ -129,23 +129,30 @@ impl Runner {
         let machine = &self.machine;
         match *words {
             ["committed", generation] => Stage::wait_committed(machine, number(generation)),
-            ["returned", generation] => machine.wait_until(&format!("generation {generation} was reverted"), |machine| {
-                let state = load_state(machine)?;
-                let refused = numbers(&state["refused"]).contains(&number(generation)) && state["trial"].is_null();
-                // The state is written before the revert is applied.
-                let link = machine.run(&["readlink", "/etc/kiln/current"]).stdout;
-                let is_linked = state["committed"]["folder"].as_str().is_some_and(|folder| link.trim().ends_with(folder));
-                (refused && is_linked).then_some(())
-            }),
+            ["returned", generation] => {
+                machine.wait_until(&format!("generation {generation} was reverted"), |machine| {
+                    let state = load_state(machine)?;
+                    let refused = numbers(&state["refused"]).contains(&number(generation)) && state["trial"].is_null();
+                    // The state is written before the revert is applied.
+                    let link = machine.run(&["readlink", "/etc/kiln/current"]).stdout;
+                    let is_linked =
+                        state["committed"]["folder"].as_str().is_some_and(|folder| link.trim().ends_with(folder));
+                    (refused && is_linked).then_some(())
+                })
+            }
             ["kubelet", times] => drop(Stage::wait_for_kubelet(machine, number(times))),
             [state @ ("active" | "failed" | "inactive"), unit] => machine.wait_for(unit, state),
             ["asked", times] => {
                 let wanted = self.cloud().user_data_requests() + number::<usize>(times);
-                machine.wait_until("user data was requested", |_| (self.cloud().user_data_requests() >= wanted).then_some(()));
+                machine.wait_until("user data was requested", |_| {
+                    (self.cloud().user_data_requests() >= wanted).then_some(())
+                });
             }
             ["requests", times] => {
                 let wanted: usize = number(times);
-                machine.wait_until("the metadata service received the requests", |_| (self.cloud().requests() >= wanted).then_some(()));
+                machine.wait_until("the metadata service received the requests", |_| {
+                    (self.cloud().requests() >= wanted).then_some(())
+                });
             }
             _ => panic!("unknown condition `{}`", words.join(" ")),
         }
