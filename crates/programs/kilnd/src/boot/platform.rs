@@ -27,7 +27,7 @@ impl Platform {
     /// machine with a system credential may have no metadata service.
     ///
     /// The kubelet registers with the host name, so a wrong one is permanent: kilnd waits for it as long as for the document, but not for
-    /// the account alone. `network` is the one that found the document, because the early network must stay until the name is known.
+    /// the account alone. `network` is the network over which the document was found, because the early network must stay until the name is known.
     pub fn query(node: &Node, found: &FoundDocument, config: &NodeConfig, network: &dyn Wait, seed: u64) -> Self {
         if let Some(ovf) = &found.ovf {
             return Self {

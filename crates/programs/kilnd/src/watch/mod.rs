@@ -332,7 +332,7 @@ impl<'n> Watch<'n> {
             Ok(None) => {
                 self.schedule.mark_overdue();
                 self.overdue = Some(reason.to_owned());
-                let line = format!("not healthy {reason}; there is no earlier generation to revert to");
+                let line = format!("not healthy {reason}; no earlier generation exists");
                 self.announce(Severity::Warning, "KilnUnhealthy", &line);
                 self.report(Outcome::Failed, Some(reason));
             }

@@ -10,7 +10,7 @@ use crate::apply::Error;
 const CONFIGURATION: &str = "/etc/ssh/sshd_config";
 /// Drop-ins that all distributions include.
 const ADDITIONS: &str = "/etc/ssh/sshd_config.d/*.conf";
-/// The default host keys of sshd, except the one that the first boot generates.
+/// The default host keys of sshd, without the ed25519 key that the first boot generates.
 const DEFAULT: [&str; 2] = ["/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key"];
 const TOOLS: [&str; 2] = ["/usr/bin/ssh-keygen", "/bin/ssh-keygen"];
 
@@ -43,7 +43,7 @@ fn generate(root: &Root, tool: &Path) -> Result<bool, Error> {
 
 /// The configured host keys that do not exist.
 fn missing(root: &Root) -> Result<Vec<String>, crate::os::Error> {
-    // Without a configuration there is no sshd.
+    // sshd is not installed.
     let Some(main) = root.read_if_exists(CONFIGURATION)? else { return Ok(Vec::new()) };
     let mut text = String::from_utf8_lossy(&main).into_owned();
     for path in root.glob(ADDITIONS)? {

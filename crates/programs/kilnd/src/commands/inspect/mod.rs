@@ -142,7 +142,7 @@ fn custom_data(root: &Root) -> Result<CustomData, crate::os::Error> {
     Ok(media.and_then(|ovf| ovf.custom_data).as_ref().map_or_else(CustomData::absent, as_passed))
 }
 
-/// The custom data as it was passed to Azure. On the provisioning media and in copies of it, it is encoded in base64.
+/// The custom data before Azure encoded it. On the provisioning media and in copies of it, it is encoded in base64.
 fn as_passed(bytes: &SecretBytes) -> CustomData {
     CustomData::found(crate::sources::unbase64(bytes.expose()).map_or_else(|| bytes.clone(), SecretBytes::new))
 }
