@@ -11,7 +11,7 @@ const CLONE: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 #[test]
 fn mounted_pod_volume_is_not_emptied_and_nothing_is_deleted_before_the_error() {
     let disk = donor();
-    disk.in_machine(CLONE);
+    disk.set_vm_id(CLONE);
     let volume = tempfile::tempdir().expect("a folder");
     std::fs::write(volume.path().join("precious"), "a tenant's volume").expect("written");
     let point = disk.at("/var/lib/kubelet/pods/1/volumes/csi");
@@ -34,5 +34,5 @@ fn mounted_pod_volume_is_not_emptied_and_nothing_is_deleted_before_the_error() {
 
     let output = disk.kilnd(&["identity"]);
     assert!(output.status.success(), "it succeeds after the unmount: {}", printed(&output));
-    assert!(disk.holding(TENANT).is_empty());
+    assert!(disk.files_containing(TENANT).is_empty());
 }

@@ -55,5 +55,5 @@ fn without_a_route_kilnd_waits_for_the_network_and_retries_at_once() {
     let wait = Late::default();
     let body = Imds::new(&format!("http://127.0.0.1:{port}"), 1).user_data(Rules::IMDS, &wait).expect("it came up");
     assert_eq!(body.as_deref(), Some(b"e30=".as_slice()));
-    assert_eq!((wait.waits.get(), wait.slept.get(), host.asked().len()), (3, Duration::ZERO, 1));
+    assert_eq!((wait.waits.get(), wait.slept.get(), host.requests().len()), (3, Duration::ZERO, 1));
 }

@@ -151,7 +151,7 @@ fn install_pod_needs_no_capability_and_clones_reset_their_identity() {
     assert!(again.status.success(), "{}", printed(&again));
 
     let clone = disk.copy();
-    clone.in_machine(CLONE);
+    clone.set_vm_id(CLONE);
     let output = clone.kilnd(&["identity"]);
     assert!(printed(&output).contains("clone boot"), "{}", printed(&output));
     assert!(!clone.has("/var/lib/kubelet/pki/kubelet-client-current.pem"));
