@@ -61,7 +61,7 @@ const GONE: [&str; 9] = [
 
 #[track_caller]
 fn boot_clone(name: &str, donor: &Machine, id: &str, host: &str) -> Machine {
-    boot_as(Stage::with_stand_ins(name).disk_of(donor), id, host)
+    boot_as(Stage::with_fakes(name).disk_of(donor), id, host)
 }
 
 #[track_caller]
@@ -79,7 +79,7 @@ fn boot_as(clone: Blueprint, id: &str, host: &str) -> Machine {
 
 #[test]
 fn clones_have_distinct_identities_and_keep_the_image_cache() {
-    let mut donor = Stage::with_stand_ins("donor").build();
+    let mut donor = Stage::with_fakes("donor").build();
     donor.hardware("dmi/product_uuid", ONE);
     donor.hardware("cd/ovf-env.xml", ovf_env("donor", Some(&max_pods(1, 30))));
     donor.boot();
@@ -116,13 +116,13 @@ fn clones_have_distinct_identities_and_keep_the_image_cache() {
 
 #[test]
 fn clone_identity_is_reset_before_journal_bus_network_and_kubelet_start() {
-    let mut donor = Stage::with_stand_ins("before").build();
+    let mut donor = Stage::with_fakes("before").build();
     donor.hardware("dmi/product_uuid", ONE);
     donor.hardware("cd/ovf-env.xml", ovf_env("donor", Some(&max_pods(1, 30))));
     donor.boot();
     Stage::wait_committed(&donor, 1);
     donor.power_off();
-    let mut clone = Stage::with_stand_ins("early").disk_of(&donor).argument("--capability=CAP_NET_ADMIN");
+    let mut clone = Stage::with_fakes("early").disk_of(&donor).argument("--capability=CAP_NET_ADMIN");
     for unit in ["systemd-networkd.service", "ssh.service"] {
         let wants = format!("/etc/systemd/system/multi-user.target.wants/{unit}");
         clone = clone.link(&wants, &format!("/usr/lib/systemd/system/{unit}"));

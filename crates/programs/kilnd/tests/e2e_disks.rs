@@ -14,7 +14,7 @@ const DISK: &str = "/var/lib/disk.img";
 fn temporary_disk_is_mounted_after_kubelet_start_and_at_the_next_boot() {
     let mut image: Value = serde_json::from_str(IMAGE).expect("JSON");
     image["temporaryDisk"] = json!(DISK);
-    let mut blueprint = Stage::with_stand_ins("disk").file("/usr/lib/kiln/image.json", image.to_string());
+    let mut blueprint = Stage::with_fakes("disk").file("/usr/lib/kiln/image.json", image.to_string());
     // The kernel attaches the file to a loop device, and detaches it with the unmount.
     let loops = std::fs::read_dir("/dev").expect("/dev").flatten().map(|entry| entry.path());
     for device in loops.filter(|path| path.to_string_lossy().starts_with("/dev/loop")) {

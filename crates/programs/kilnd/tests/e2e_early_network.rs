@@ -138,7 +138,8 @@ impl Host {
 
     /// Waits for the exit code, and returns it with the output.
     fn wait_for_exit(&self) -> (String, String) {
-        let code = self.machine.wait_until("the exit code", |machine| machine.read("/code").filter(|code| !code.is_empty()));
+        let code =
+            self.machine.wait_until("the exit code", |machine| machine.read("/code").filter(|code| !code.is_empty()));
         (code.trim().to_owned(), self.machine.read("/log").unwrap_or_default())
     }
 
@@ -211,7 +212,7 @@ fn link_without_dhcp_server_is_skipped() {
 #[test]
 fn without_a_usable_lease_kilnd_waits_for_the_network_and_keeps_foreign_addresses() {
     let host = Host::new(&[("eth0", NoRoute), ("eth1", NoServer)]);
-    // What the image's own network configuration does later.
+    // The image's own network configuration, applied later.
     let set_up = "ip netns exec node sh -c 'ip address add 10.9.0.7/24 dev eth0; ip route add default via 10.9.0.1'";
     host.start_boot("");
     let log = host.wait_for_output("over eth1: failed");
@@ -246,7 +247,11 @@ fn configured_machine_and_links_none_are_left_alone() {
     let (code, log) = host.wait_for_exit();
     assert_eq!(code, "0", "{log}");
     assert!(!log.contains("over eth"), "{log}");
-    assert!(host.addresses_and_routes().starts_with(before.lines().next().expect("an address")), "{}", host.addresses_and_routes());
+    assert!(
+        host.addresses_and_routes().starts_with(before.lines().next().expect("an address")),
+        "{}",
+        host.addresses_and_routes()
+    );
 
     host.machine.shell("ip netns exec node ip address flush dev eth1; rm -r /node; mkdir -p /node/etc");
     // A tenth of a second instead of five minutes.

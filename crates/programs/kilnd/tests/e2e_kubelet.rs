@@ -123,17 +123,17 @@ fn broken(cluster: &Cluster, first: u64) -> Vec<(&'static str, u64, Document)> {
         .collect()
 }
 
-fn refused(machine: &Machine) -> Vec<u64> {
+fn rejected(machine: &Machine) -> Vec<u64> {
     let state = Stage::json(machine, "/var/lib/kiln/state.json");
-    let refused = state["refused"].as_array().cloned().unwrap_or_default();
-    refused.iter().filter_map(|refusal| refusal["number"].as_u64()).collect()
+    let rejected = state["rejected"].as_array().cloned().unwrap_or_default();
+    rejected.iter().filter_map(|entry| entry["number"].as_u64()).collect()
 }
 
 #[track_caller]
 fn assert_reverted(machine: &Machine, cloud: &Cloud, what: &str, number: u64, document: &Document) {
     cloud.set_user_data(document);
     machine.wait_until(&format!("the document that breaks {what} was reverted"), |machine| {
-        refused(machine).contains(&number).then_some(())
+        rejected(machine).contains(&number).then_some(())
     });
     machine.wait_until("kubelet runs with the previous configuration", |machine| {
         let is_previous = pods(machine).is_none() && machine.property("kubelet.service", "ActiveState") == "active";
@@ -159,11 +159,7 @@ fn documents_that_break_a_node_are_reverted() {
 
 /// Changing the cgroup driver loses every pod, so the node only requests it. Different drivers for kubelet and runtime are rejected before
 /// anything changes. A change that the cluster allows is put on trial: reverted if the node is unhealthy, committed otherwise.
-fn check_cgroup_driver_change(
-    machine: &Machine,
-    cloud: &Cloud,
-    cluster: &Cluster,
-) {
+fn check_cgroup_driver_change(machine: &Machine, cloud: &Cloud, cluster: &Cluster) {
     let processes = || (process(machine, "kubelet.service"), process(machine, "containerd.service"));
     let before = processes();
     let in_use = || Stage::json(machine, "/etc/kiln/current/kubelet.json")["cgroupDriver"].clone();
@@ -209,9 +205,9 @@ fn check_cgroup_driver_change(
 /// The recorded reason of a revert.
 fn reason(machine: &Machine, number: u64) -> String {
     let state = Stage::json(machine, "/var/lib/kiln/state.json");
-    let refused = state["refused"].as_array().cloned().unwrap_or_default();
-    let refusal = refused.iter().find(|refusal| refusal["number"] == number).cloned().unwrap_or_default();
-    refusal["reason"].as_str().unwrap_or_default().to_owned()
+    let rejected = state["rejected"].as_array().cloned().unwrap_or_default();
+    let entry = rejected.iter().find(|entry| entry["number"] == number).cloned().unwrap_or_default();
+    entry["reason"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -247,7 +243,7 @@ fn documents_that_break_a_node_are_reverted_without_an_api_server() {
     let flags = json!({"--cgroup-root": "/nowhere"});
     cloud.set_user_data(&good(22, 62).with("/spec/health/gates", gates).with("/spec/kubelet/flags", flags));
     machine.wait_until("the document that breaks kubelet was reverted", |machine| {
-        (refused(machine).contains(&22) && pods(machine) == Some(61)).then_some(())
+        (rejected(machine).contains(&22) && pods(machine) == Some(61)).then_some(())
     });
     assert!(reason(&machine, 22).contains("kubelet: "), "{}", reason(&machine, 22));
 }

@@ -8,7 +8,7 @@ use booted::stage::{Stage, pods};
 
 #[test]
 fn power_cut_during_a_change_leaves_the_old_or_the_new_generation() {
-    let mut machine = Stage::with_stand_ins("middle").build();
+    let mut machine = Stage::with_fakes("middle").build();
     machine.hardware("dmi/product_uuid", ONE);
     machine.hardware("cd/ovf-env.xml", ovf_env("node-1", Some(&max_pods(1, 30))));
     machine.boot();

@@ -140,10 +140,7 @@ fn install_pod_needs_no_capability_and_clones_reset_their_identity() {
     let output = run(&pod(Task::InstallFirstBoot, ""), &disk, "install");
     assert!(output.status.success(), "{}", printed(&output));
     let mut after = disk.everything();
-    assert!(
-        before.iter().all(|(path, old)| after.remove(path).as_ref() == Some(old)),
-        "no existing file changed"
-    );
+    assert!(before.iter().all(|(path, old)| after.remove(path).as_ref() == Some(old)), "no existing file changed");
     assert_eq!(after.len(), 5, "{:?}", after.keys());
     assert_eq!(disk.text("/var/lib/kiln/vm-id").trim(), DONOR);
 

@@ -62,7 +62,10 @@ fn guide_commands_print_the_documented_output() {
                 assert!(output.status.success(), "{command}{}", String::from_utf8_lossy(&output.stderr));
                 let _ = write!(wanted, "$ {command}{printed}");
                 ran += 1;
-                assert!(printed == prints || std::env::var_os("KILN_BLESS").is_some(), "{command}printed\n{printed}\nexpected\n{prints}");
+                assert!(
+                    printed == prints || std::env::var_os("KILN_BLESS").is_some(),
+                    "{command}printed\n{printed}\nexpected\n{prints}"
+                );
             }
         }
     }

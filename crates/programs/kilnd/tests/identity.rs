@@ -5,9 +5,9 @@ mod identity_donor;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 
-use identity_donor::{DONOR, DONOR_NAME, Disk, SECRET, TENANT, TOKEN, donor, empty, set_credential_source, printed};
+use identity_donor::{DONOR, DONOR_NAME, Disk, SECRET, TENANT, TOKEN, donor, empty, printed, set_credential_source};
 use kiln_node_plan::Treatment;
-use kilnd::identity::{items, establish};
+use kilnd::identity::{establish, items};
 use serde_json::Value;
 
 const ONE: &str = "aaaaaaaa-0000-4000-8000-000000000001";
@@ -115,7 +115,11 @@ fn vm_id_is_recorded_by_kiln_config_if_it_is_enabled() {
     let donor = donor();
     donor.write("/etc/systemd/system/multi-user.target.wants/kiln-config.service", "");
     let clone = clone_of(&donor, ONE);
-    assert_eq!(clone.text("/var/lib/kiln/vm-id").trim(), DONOR, "if interrupted before its configuration, the machine must be treated as a clone again");
+    assert_eq!(
+        clone.text("/var/lib/kiln/vm-id").trim(),
+        DONOR,
+        "if interrupted before its configuration, the machine must be treated as a clone again"
+    );
 }
 
 #[test]
@@ -241,7 +245,10 @@ fn interrupted_reset_is_repeated_at_the_next_boot() {
         }
         let node = clone.node();
         establish(&node).expect("the next boot");
-        assert!(clone.files_containing(TENANT).is_empty() && clone.files_containing(TOKEN).is_empty(), "after {end} operations");
+        assert!(
+            clone.files_containing(TENANT).is_empty() && clone.files_containing(TOKEN).is_empty(),
+            "after {end} operations"
+        );
         let left = present_items(&clone);
         assert!(left.len() <= 6 && left.contains("machine-id"), "after {end} operations: {left:?}");
         if !cut {

@@ -96,7 +96,7 @@ fn node_may_set_its_annotations_conditions_and_events() {
         .expect("the kubelet's own condition");
     let before = node.client.node().expect("read");
     assert!(before.is_ready());
-    let good = Condition::new("KilnConfigured", ConditionStatus::True, "Confirmed", "generation 7 is in force");
+    let good = Condition::new("KilnConfigured", ConditionStatus::True, "Committed", "generation 7 is in force");
     let after = node.client.set_condition(&good, &before, NOW).expect("set");
     assert!(good.is_set_on(&after) && after.is_ready(), "the kubelet's own condition stays");
     let conditions = node.object()["status"]["conditions"].clone();
@@ -161,7 +161,12 @@ fn server_with_an_untrusted_certificate_is_rejected() {
         own.certificate
     };
     let certificate = node.folder.path().join("kubelet-client-current.pem");
-    let target = Target { server: node.plane.server(), authority: other_authority, certificates: vec![certificate], proxy: None };
+    let target = Target {
+        server: node.plane.server(),
+        authority: other_authority,
+        certificates: vec![certificate],
+        proxy: None,
+    };
     let error = Client::new(target, &node.name).node().expect_err("untrusted");
     assert!(matches!(error, apiserver::Error::Unreachable { .. }), "{error}");
     assert!(

@@ -13,33 +13,29 @@ fn changed_user_data_is_polled_applied_committed_and_reported() {
     let mut node = Watched::new("poll", 0);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     let before = azure().instance(0);
 
     let mut next = node.document(2);
     next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(37);
     next["spec"]["kubelet"]["labels"] = json!({"example.com/team": "blue"});
     node.set_user_data(&next);
-    node.wait_confirmed(2);
+    node.wait_committed(2);
     assert_eq!(node.current("kubelet.json")["maxPods"], 37);
     node.wait("the label is on the node", |node| node.label("example.com/team").as_deref() == Some("blue"));
     let reasons: Vec<String> = node.events().into_iter().map(|(reason, _)| reason).collect();
     assert!(
-        reasons.contains(&"KilnApplied".to_owned()) && reasons.contains(&"KilnConfirmed".to_owned()),
+        reasons.contains(&"KilnApplied".to_owned()) && reasons.contains(&"KilnCommitted".to_owned()),
         "{reasons:?}"
     );
 
     let after = azure().instance(0);
-    assert_eq!(
-        (&after.os_disk, &after.vm_id),
-        (&before.os_disk, &before.vm_id),
-        "the VM and its disk are unchanged"
-    );
+    assert_eq!((&after.os_disk, &after.vm_id), (&before.os_disk, &before.vm_id), "the VM and its disk are unchanged");
 
     let mut last = node.document(3);
     last["spec"]["kubelet"]["configuration"]["maxPods"] = json!(37);
     node.set_user_data(&last);
-    node.wait_confirmed(3);
+    node.wait_committed(3);
     node.wait("the label is gone", |node| node.label("example.com/team").is_none());
 }
 
@@ -56,19 +52,19 @@ fn sighup_and_changed_annotation_trigger_an_immediate_check() {
     node.set_user_data(&rare(&node, 1));
     node.apply(&rare(&node, 1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
 
     node.set_user_data(&rare(&node, 2));
     node.hangup();
-    node.wait_confirmed(2);
+    node.wait_committed(2);
     assert_eq!(node.current("kubelet.json")["maxPods"], 2);
 
     node.set_user_data(&rare(&node, 3));
     node.kubectl(&["annotate", "node", &node.name, "kiln.dev/node-config-check=now"]);
-    node.wait_confirmed(3);
+    node.wait_committed(3);
     node.set_user_data(&rare(&node, 4));
     node.kubectl(&["annotate", "--overwrite", "node", &node.name, "kiln.dev/node-config-check=again"]);
-    node.wait_confirmed(4);
+    node.wait_committed(4);
 }
 
 #[test]
@@ -76,7 +72,7 @@ fn invalid_document_is_rejected_and_reported_and_the_generation_in_force_stays()
     let mut node = Watched::new("bad", 2);
     node.apply(&node.document(5));
     node.watch();
-    node.wait_confirmed(5);
+    node.wait_committed(5);
     let good = node.current("config.json");
     let mut newer = node.document(6);
     newer["apiVersion"] = json!("node.kiln.dev/v9");
@@ -101,7 +97,7 @@ fn invalid_document_is_rejected_and_reported_and_the_generation_in_force_stays()
         node.wait(reported, |node| {
             let (status, reason, message) = node.condition();
             status == ConditionStatus::False
-                && reason == "Refused"
+                && reason == "Rejected"
                 && message.contains(reported)
                 && message.contains("generation 5 is in force")
         });
@@ -109,7 +105,7 @@ fn invalid_document_is_rejected_and_reported_and_the_generation_in_force_stays()
     }
     assert!(!node.everything_visible().contains("0123456789abcdef"), "{}", node.everything_visible());
     node.set_user_data(&node.document(7));
-    node.wait_confirmed(7);
+    node.wait_committed(7);
 }
 
 #[test]
@@ -117,7 +113,7 @@ fn changes_that_need_the_cluster_are_requested_and_stay_pending() {
     let mut node = Watched::new("requests", 3);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
 
     let mut next = node.document(2);
     next["spec"]["kubelet"]["labels"] = json!({"node-role.kubernetes.io/gpu": "", "example.com/own": "a"});
@@ -136,7 +132,7 @@ fn changes_that_need_the_cluster_are_requested_and_stay_pending() {
 
     node.kubectl(&["taint", "node", &node.name, "gpu=yes:NoSchedule"]);
     node.kubectl(&["label", "node", &node.name, "node-role.kubernetes.io/gpu="]);
-    node.wait_confirmed(2);
+    node.wait_committed(2);
     assert_eq!(node.annotation("kiln.dev/pending-taints") + &node.annotation("kiln.dev/pending-labels"), "");
 }
 
@@ -145,16 +141,19 @@ fn change_that_needs_a_drain_waits_for_permission() {
     let mut node = Watched::new("drain", 4);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     let mut next = node.document(2);
     next["spec"]["kubelet"]["configuration"]["topologyManagerPolicy"] = json!("best-effort");
     node.set_user_data(&next);
     node.wait("a drain is requested", |node| node.annotation("kiln.dev/pending-drain").starts_with("generation 2 "));
-    assert!(node.current("kubelet.json")["topologyManagerPolicy"].is_null(), "nothing is applied before the permission");
+    assert!(
+        node.current("kubelet.json")["topologyManagerPolicy"].is_null(),
+        "nothing is applied before the permission"
+    );
     node.wait("the condition is Pending", |node| node.condition().1 == "Pending");
 
     node.kubectl(&["annotate", "node", &node.name, "kiln.dev/node-config-allow=2"]);
-    node.wait_confirmed(2);
+    node.wait_committed(2);
     assert_eq!(node.current("kubelet.json")["topologyManagerPolicy"], "best-effort");
     assert_eq!(node.annotation("kiln.dev/pending-drain"), "");
 }
@@ -164,7 +163,7 @@ fn document_that_makes_the_kubelet_unhealthy_is_reverted_once() {
     let mut node = Watched::new("reverted", 5);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     node.set_kubelet_healthy(false);
     let mut next = node.document(2);
     next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);
@@ -180,7 +179,7 @@ fn document_that_makes_the_kubelet_unhealthy_is_reverted_once() {
         node.journal().contains("KilnReverted") || node.condition().1 == "Reverted"
     });
     node.set_user_data(&node.document(3));
-    node.wait_confirmed(3);
+    node.wait_committed(3);
     let reverts = node.events().into_iter().filter(|(reason, _)| reason == "KilnReverted").count();
     assert_eq!(reverts, 1, "{:?}", node.events());
 }
@@ -190,7 +189,7 @@ fn document_that_cuts_off_the_api_server_is_reverted() {
     let mut node = Watched::new("cut", 6);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     let mut wrong_address = node.document(2);
     wrong_address["spec"]["cluster"]["endpoint"] = json!("https://127.0.0.1:1");
     let mut wrong_authority = node.document(3);
@@ -221,7 +220,7 @@ fn unhealthy_first_document_stays_in_force_is_reported_and_can_be_replaced() {
     node.wait("the ready report was received", |_| azure().health(7).contains("\"state\":\"Ready\""));
     node.set_kubelet_healthy(true);
     node.set_user_data(&node.document(2));
-    node.wait_confirmed(2);
+    node.wait_committed(2);
 }
 
 #[test]
@@ -229,7 +228,7 @@ fn change_that_needs_a_reboot_is_pending_until_the_reboot() {
     let mut node = Watched::new("reboot", 8);
     node.set_user_data(&node.document(1));
     node.restart("boot-1");
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     let mut next = node.document(2);
     next["spec"]["os"] = json!({"kernelArguments": ["quiet"]});
     node.set_user_data(&next);
@@ -240,7 +239,7 @@ fn change_that_needs_a_reboot_is_pending_until_the_reboot() {
     node.wait("the reboot is still pending", |node| node.condition().1 == "Pending");
     assert!(node.annotation("kiln.dev/pending-reboot").starts_with("generation 2 "));
     node.restart("boot-2");
-    node.wait_confirmed(2);
+    node.wait_committed(2);
     assert_eq!(node.annotation("kiln.dev/pending-reboot"), "");
 }
 
@@ -257,13 +256,15 @@ fn missing_kernel_arguments_request_only_one_reboot() {
 
     // The boot loader ignores the arguments: kilnd must not request reboots forever.
     node.restart("boot-2");
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     assert_eq!(node.annotation("kiln.dev/pending-reboot"), "");
-    node.wait("the missing argument is logged", |node| node.journal().contains("still runs without an argument of the document"));
+    node.wait("the missing argument is logged", |node| {
+        node.journal().contains("still runs without an argument of the document")
+    });
 
     node.set_kernel_command_line("ro console=ttyS0 nosmt");
     node.restart("boot-3");
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     assert!(!node.journal().contains("still runs without"), "{}", node.journal());
 }
 
@@ -272,7 +273,7 @@ fn stale_ready_condition_without_kubelet_heartbeats_does_not_pass_the_gate() {
     let mut node = Watched::new("silent", 9);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     node.set_kubelet_heartbeats(false);
     let mut next = node.document(2);
     next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);

@@ -153,7 +153,11 @@ fn python_scenarios_that_call_the_metadata_service_run_in_the_private_network() 
     for name in ["machines_log_in", "user_data_reaches_the_machine"] {
         assert!(callers.contains(&name), "{callers:?}");
     }
-    assert_eq!(unprotected_scenarios(&sources(), &callers), Vec::<&str>::new(), "run it in `testkit::private().inside`");
+    assert_eq!(
+        unprotected_scenarios(&sources(), &callers),
+        Vec::<&str>::new(),
+        "run it in `testkit::private().inside`"
+    );
     // Outside it the module fails at run time, and no other module bypasses that.
     let (module, lookup, check) = PYTHON;
     let using: Vec<&String> =
@@ -170,7 +174,10 @@ fn checks_find_unprotected_programs_and_clients() {
     assert_eq!(files_with_program(&source(format!("{START}{name}\"))"))), Vec::<&str>::new());
     assert_eq!(unprotected_clients(&source("Imds::new(&url, 1)".to_owned())), ["a.rs"]);
     assert_eq!(unprotected_clients(&source("get(sim.key(\"imds\"))".to_owned())), ["a.rs"]);
-    assert_eq!(unprotected_clients(&source("testkit::assert_private(); get(sim.key(\"imds\"))".to_owned())), Vec::<&str>::new());
+    assert_eq!(
+        unprotected_clients(&source("testkit::assert_private(); get(sim.key(\"imds\"))".to_owned())),
+        Vec::<&str>::new()
+    );
     let text = "fn real() { Imds::new(&url, 1) }\n#[cfg(test)]\nmod tests { fn asks() { Imds::new(&url, 1) } }\n";
     assert!(tests_of("imds.rs", text).is_some_and(|tests| tests.starts_with("#[cfg") && tests.contains("asks")));
     assert_eq!(tests_of("boot.rs", "fn real() { Imds::new(&url, 1) }\n"), None);
@@ -180,6 +187,10 @@ fn checks_find_unprotected_programs_and_clients() {
     assert_eq!(scenarios(&modules), ["asks"]);
     let inside = format!("#[test]\nfn a() {{ {}|| plays(\"m\", \"asks\")) }}\n", PROTECTIONS[0]);
     let both = format!("{inside}#[test]\nfn b() {{ plays(\"m\", \"asks\") }}\n");
-    assert_eq!(unprotected_scenarios(&source(both), &["asks"]), ["a.rs"], "a protected test in the same file does not help");
+    assert_eq!(
+        unprotected_scenarios(&source(both), &["asks"]),
+        ["a.rs"],
+        "a protected test in the same file does not help"
+    );
     assert_eq!(unprotected_scenarios(&source(inside), &["asks"]), Vec::<&str>::new());
 }

@@ -50,6 +50,9 @@ fn launched_machine_boots_from_custom_data_and_joins_with_its_token() {
     assert_eq!(read("ca.crt"), AUTHORITY);
     assert!(read("kubelet.json").contains("\"maxPods\": 42") || read("kubelet.json").contains("\"maxPods\":42"));
     let join = read("bootstrap-kubeconfig");
-    assert!(join.contains(TOKEN) && join.contains("https://prod.example:443"), "the bootstrap kubeconfig is incomplete");
+    assert!(
+        join.contains(TOKEN) && join.contains("https://prod.example:443"),
+        "the bootstrap kubeconfig is incomplete"
+    );
     assert!(!read("config.json").contains(TOKEN), "the document contains no secret");
 }

@@ -2,7 +2,7 @@
 
 mod identity_donor;
 
-use identity_donor::{DONOR, SECRET, TENANT, TOKEN, donor, set_credential_source, printed};
+use identity_donor::{DONOR, SECRET, TENANT, TOKEN, donor, printed, set_credential_source};
 use serde_json::Value;
 
 #[test]

@@ -139,7 +139,10 @@ fn credentials_of_every_kind_are_only_in_private_files() {
         let kept = fs::metadata(root.join("var/lib/kiln/custom-data")).expect("kept").permissions().mode();
         assert_eq!(kept & 0o777, 0o600);
         let private = assert_private(root, root);
-        assert!(private >= 3, "{kind}: only {private} private files contain it; expected the planted one and those that the kubelet reads");
+        assert!(
+            private >= 3,
+            "{kind}: only {private} private files contain it; expected the planted one and those that the kubelet reads"
+        );
     }
 }
 

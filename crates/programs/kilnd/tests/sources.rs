@@ -55,7 +55,9 @@ fn refused_and_broken_connections_are_retried() {
         let error = Imds::new(&format!("http://{port}"), 1).user_data(Rules::IMDS, &time).expect_err("refused");
         assert!(matches!(&error, sources::Error::Deadline { attempts, .. } if *attempts > 50), "{error}");
         let host = Host::new(|_, count| if count < 4 { status(0) } else { ok("e30=") });
-        assert!(Imds::new(&host.url, 1).user_data(Rules::IMDS, &VirtualClock::default()).expect("a response").is_some());
+        assert!(
+            Imds::new(&host.url, 1).user_data(Rules::IMDS, &VirtualClock::default()).expect("a response").is_some()
+        );
         assert_eq!(host.requests().len(), 4);
     });
 }

@@ -72,7 +72,9 @@ fn units_do_not_restrict_access_to_disks() {
 #[test]
 fn watch_service_cannot_set_the_clock() {
     let (_, watch) = units().into_iter().find(|(path, _)| path.ends_with("kiln-watch.service")).expect("the unit");
-    assert!(assignments(&watch, &["SystemCallFilter"]).iter().any(|line| line.contains("=~") && line.contains("@clock")));
+    assert!(
+        assignments(&watch, &["SystemCallFilter"]).iter().any(|line| line.contains("=~") && line.contains("@clock"))
+    );
     let capabilities = assignments(&watch, &["CapabilityBoundingSet"]);
     assert!(capabilities.len() == 1 && !capabilities[0].contains("CAP_SYS_TIME"), "{capabilities:?}");
     assert!(!capabilities[0].contains("CAP_WAKE_ALARM"), "{capabilities:?}");

@@ -184,10 +184,10 @@ impl Watched {
 
     /// Waits until the Node object reports this generation as committed.
     #[track_caller]
-    pub(crate) fn wait_confirmed(&self, number: u64) {
-        self.wait(&format!("generation {number} confirmed"), |node| {
+    pub(crate) fn wait_committed(&self, number: u64) {
+        self.wait(&format!("generation {number} is committed"), |node| {
             node.annotation("kiln.dev/node-config").starts_with(&format!("{number} "))
-                && node.condition().1 == "Confirmed"
+                && node.condition().1 == "Committed"
         });
     }
 
