@@ -219,7 +219,7 @@ fn documents_that_break_a_node_are_reverted_without_an_api_server() {
         // The reason names what is broken on the node itself. What only the API server could report looks like its absence.
         let expected = match what {
             "the runtime" => "containerd.service",
-            "cgroups" => "kubelet: `http://127.0.0.1:10248/healthz` does not answer",
+            "cgroups" => "kubelet: cannot reach `http://127.0.0.1:10248/healthz`",
             _ => "node: ",
         };
         let reason = reason(&machine, number);

@@ -162,6 +162,10 @@ fn install_pod_fails_without_a_vm_id_and_changes_nothing() {
     }
     let output = run(&pod(Task::InstallFirstBoot, ""), &disk, "nameless");
     assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
-    assert!(printed(&output).contains("which machine this is cannot be told"), "{}", printed(&output));
+    assert!(
+        printed(&output).contains("cannot read the VM id, without which a clone cannot be detected"),
+        "{}",
+        printed(&output)
+    );
     assert!(disk.everything().is_empty());
 }

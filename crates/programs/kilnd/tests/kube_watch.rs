@@ -90,7 +90,7 @@ fn invalid_document_is_rejected_and_reported_and_the_generation_in_force_stays()
         (with_secret, "spec.files"),
         (secret_as_number, "metadata.generation"),
         (invalid, "spec.cluster.endpoint"),
-        (same_number, "give this one a higher number"),
+        (same_number, "raise `metadata.generation`"),
         (json!({"apiVersion": "x"}), "it has no kind"),
     ] {
         node.set_user_data(&document);
@@ -215,7 +215,7 @@ fn unhealthy_first_document_stays_in_force_is_reported_and_can_be_replaced() {
     node.apply(&first);
     node.watch();
     node.wait("the node is unhealthy", |node| node.condition().1 == "Unhealthy");
-    assert!(node.condition().2.contains("there is none before it"), "{:?}", node.condition());
+    assert!(node.condition().2.contains("no earlier generation exists"), "{:?}", node.condition());
     // The ready report is sent anyway, because the machine has started.
     node.wait("the ready report was received", |_| azure().health(7).contains("\"state\":\"Ready\""));
     node.set_kubelet_healthy(true);
@@ -259,13 +259,13 @@ fn missing_kernel_arguments_request_only_one_reboot() {
     node.wait_committed(1);
     assert_eq!(node.annotation("kiln.dev/pending-reboot"), "");
     node.wait("the missing argument is logged", |node| {
-        node.journal().contains("still runs without an argument of the document")
+        node.journal().contains("still lacks an argument of the document")
     });
 
     node.set_kernel_command_line("ro console=ttyS0 nosmt");
     node.restart("boot-3");
     node.wait_committed(1);
-    assert!(!node.journal().contains("still runs without"), "{}", node.journal());
+    assert!(!node.journal().contains("still lacks an argument"), "{}", node.journal());
 }
 
 #[test]
@@ -279,5 +279,9 @@ fn stale_ready_condition_without_kubelet_heartbeats_does_not_pass_the_gate() {
     next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);
     node.set_user_data(&next);
     node.wait("the document is reverted", |node| node.condition().1 == "Reverted");
-    assert!(node.object().is_ready() && node.condition().2.contains("nothing was heard"), "{:?}", node.condition());
+    assert!(
+        node.object().is_ready() && node.condition().2.contains("no heartbeat from the kubelet"),
+        "{:?}",
+        node.condition()
+    );
 }

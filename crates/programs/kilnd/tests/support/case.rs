@@ -124,19 +124,16 @@ fn without_time(line: &str) -> String {
             return format!("{head}{name}0{}", tail.trim_start_matches(|c: char| c.is_ascii_digit()));
         }
     }
-    if let Some((head, tail)) = line.split_once(" gave no answer in ")
-        && let Some((_, rest)) = tail.split_once(" attempts")
-    {
-        return without_time(&format!("{head} gave no answer in N s and N tries{rest}"));
-    }
     let words: Vec<&str> = line.split(' ').collect();
     let is_time = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == '.');
     let replaced: Vec<String> = words
         .iter()
         .enumerate()
         .map(|(index, word)| {
-            let next = words.get(index + 1).map_or("", |next| next.trim_end_matches([':', ',']));
-            if next == "ms" && is_time(word) { "N".to_owned() } else { (*word).to_owned() }
+            let next = words.get(index + 1).map_or("", |next| next.trim_end_matches([':', ',', ';']));
+            // `in 300 s and 63 attempts` of a request that timed out.
+            let is_timeout = next == "attempts" || next == "s" && words.get(index + 2) == Some(&"and");
+            if (next == "ms" || is_timeout) && is_time(word) { "N".to_owned() } else { (*word).to_owned() }
         })
         .collect();
     replaced.join(" ")
