@@ -88,7 +88,7 @@ impl Log {
         self.line(Level::Error, line);
     }
 
-    /// Logs an error with its causes, and its hints on lines of their own.
+    /// Logs an error with its causes, and its hints on separate lines.
     pub fn report(&self, error: &dyn Error) {
         self.error(&format!("error: {}", error_chain(error).join(": ")));
         for hint in error_hints(error) {

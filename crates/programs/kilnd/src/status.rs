@@ -1,4 +1,4 @@
-//! The status: what kilnd did last, as one JSON file that is replaced atomically.
+//! The status: the result of the last command, in one JSON file that is replaced atomically.
 //!
 //! It names the generation in force and what is pending. It contains no values of the document and no secrets.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The version of the format. Adding a field does not change it; renaming a field or changing its meaning does.
 pub const SCHEMA: u32 = 2;
 
-/// What kilnd did last.
+/// The result of the last command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -45,7 +45,7 @@ pub struct Status {
     /// The error and its causes, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// What a person can do next.
+    /// A hint for the person on call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// Documents that are not applied again automatically.

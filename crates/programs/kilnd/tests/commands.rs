@@ -69,9 +69,9 @@ fn concurrent_change_fails_and_names_the_lock_holder() {
     fs::write(root.join("config.json"), document(1, &json!({})).to_json()).expect("written");
     let lock = Lock::take(&Root::open(root).expect("a root"), kiln_node_plan::layout::LOCK).expect("the lock");
     let run = || kilnd_on(root).args(["apply", "--config"]).arg(root.join("config.json")).output().expect("kilnd runs");
-    let refused = run();
-    assert_eq!(refused.status.code(), Some(1));
-    let printed = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let failed = run();
+    assert_eq!(failed.status.code(), Some(1));
+    let printed = String::from_utf8_lossy(&failed.stderr).into_owned();
     assert!(printed.contains(&format!("process {}", std::process::id())), "{printed}");
     assert!(!root.join("etc/kiln/current").exists());
     drop(lock);
@@ -121,10 +121,10 @@ fn reference_page_lists_every_status_field() {
     let text = fs::read_to_string(page()).expect("docs/reference/kilnd.md");
     let generation = json!({"number": 1, "hash": "h", "folder": "f", "source": "s"});
     let whole = json!({
-        "schema": 1, "program": "p", "command": "c", "outcome": "applied", "boot": "first", "generation": generation,
+        "schema": 2, "program": "p", "command": "c", "outcome": "applied", "boot": "first", "generation": generation,
         "onTrial": true, "previous": generation, "effect": "none", "changed": [{"path": "p", "effect": "none"}],
         "pending": ["x"], "warnings": ["x"], "failures": ["x"], "next": "x",
-        "refused": [{"number": 1, "hash": "h", "reason": "r"}],
+        "rejected": [{"number": 1, "hash": "h", "reason": "r"}],
         "steps": [{"name": "n", "startedUsec": 1, "tookUsec": 1, "ok": true}],
     });
     let status: Status = serde_json::from_value(whole.clone()).expect("a status");

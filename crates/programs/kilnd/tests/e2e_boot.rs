@@ -10,7 +10,7 @@ use testkit::nspawn::Machine;
 
 /// A machine, powered off, with a VM id and this NodeConfig on its provisioning media.
 fn provisioned(name: &str, document: &Document) -> Machine {
-    let machine = Stage::with_stand_ins(name).build();
+    let machine = Stage::with_fakes(name).build();
     machine.hardware("dmi/product_uuid", ONE);
     machine.hardware("cd/ovf-env.xml", ovf_env("node-1", Some(document)));
     machine

@@ -1,4 +1,4 @@
-//! Files on real file systems: full, read-only, bound over one another. In a mount namespace of their own, which ends with the test.
+//! Writing files on full, read-only and bind-mounted file systems, in a private mount namespace that ends with the test.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use kilnd::os::{Durability, Error, Generations, Root};
 
 const INNER: &str = "KILN_TEST_IN_A_NAMESPACE";
 
-/// Runs the rest of a test in a mount namespace: the same program, the same test.
+/// Runs the rest of a test in a mount namespace, by executing the same test again.
 fn in_a_namespace(test: &str, rest: impl FnOnce(&Path)) {
     if let Some(folder) = std::env::var_os(INNER) {
         return rest(Path::new(&folder));
@@ -19,8 +19,8 @@ fn in_a_namespace(test: &str, rest: impl FnOnce(&Path)) {
     let mut command = Command::new("unshare");
     command.arg("--mount").arg(program).args(["--exact", test, "--nocapture"]).env(INNER, folder.path());
     let output = command.output().expect("unshare");
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
 }
 
 fn mount(arguments: &[&str]) {
@@ -33,10 +33,10 @@ fn text(path: impl AsRef<Path>) -> String {
 }
 
 #[test]
-fn a_full_file_system_is_named_and_everything_is_as_it_was() {
-    in_a_namespace("a_full_file_system_is_named_and_everything_is_as_it_was", |folder| {
-        let place = folder.to_string_lossy();
-        mount(&["-t", "tmpfs", "-o", "size=256k", "tmpfs", &place]);
+fn full_file_system_is_reported_and_nothing_changes() {
+    in_a_namespace("full_file_system_is_reported_and_nothing_changes", |folder| {
+        let target = folder.to_string_lossy();
+        mount(&["-t", "tmpfs", "-o", "size=256k", "tmpfs", &target]);
         let root = Root::open(folder).expect("a root");
         root.write_all(&[DesiredFile::new("/etc/a", b"old", 0o644)], Durability::Now).expect("written");
         let generations = Generations::new(&root);
@@ -52,19 +52,19 @@ fn a_full_file_system_is_named_and_everything_is_as_it_was() {
         assert_eq!(text(folder.join("etc/kiln/current/f")), "old");
         assert_eq!(generations.list().expect("list"), ["1"]);
         let names = fs::read_dir(folder.join("etc")).expect("list").count();
-        assert_eq!(names, 2, "what was prepared is gone, and its room is free again");
+        assert_eq!(names, 2, "the temporary files are removed and their space is free");
         let less = vec![b'y'; 64 << 10];
         root.write_all(&[DesiredFile::new("/etc/a", &less, 0o644)], Durability::Now).expect("room for this");
     });
 }
 
 #[test]
-fn a_read_only_file_system_is_named() {
-    in_a_namespace("a_read_only_file_system_is_named", |folder| {
-        let place = folder.to_string_lossy();
+fn read_only_file_system_is_reported() {
+    in_a_namespace("read_only_file_system_is_reported", |folder| {
+        let target = folder.to_string_lossy();
         fs::write(folder.join("a"), "old").expect("written");
-        mount(&["--bind", &place, &place]);
-        mount(&["-o", "remount,ro,bind", &place]);
+        mount(&["--bind", &target, &target]);
+        mount(&["-o", "remount,ro,bind", &target]);
         let root = Root::open(folder).expect("a root");
         let error = root.write_all(&[DesiredFile::new("/a", b"new", 0o644)], Durability::Now).expect_err("read-only");
         assert!(matches!(&error, Error::ReadOnly { path, .. } if path == "/a"), "{error}");
@@ -76,11 +76,11 @@ fn a_read_only_file_system_is_named() {
 }
 
 #[test]
-fn a_file_that_something_is_bound_over_is_written_into() {
-    in_a_namespace("a_file_that_something_is_bound_over_is_written_into", |folder| {
+fn bind_mounted_file_is_written_in_place() {
+    in_a_namespace("bind_mounted_file_is_written_in_place", |folder| {
         fs::create_dir(folder.join("etc")).expect("a folder");
-        for (path, words) in [("etc/resolv.conf", "covered"), ("real", "old and longer")] {
-            fs::write(folder.join(path), words).expect("written");
+        for (path, text) in [("etc/resolv.conf", "covered"), ("real", "old and longer")] {
+            fs::write(folder.join(path), text).expect("written");
         }
         let (real, point) = (folder.join("real"), folder.join("etc/resolv.conf"));
         mount(&["--bind", &real.to_string_lossy(), &point.to_string_lossy()]);
@@ -88,7 +88,7 @@ fn a_file_that_something_is_bound_over_is_written_into() {
         let files = [DesiredFile::new("/etc/resolv.conf", b"new", 0o644), DesiredFile::new("/etc/other", b"x", 0o644)];
         root.write_all(&files, Durability::Now).expect("written");
         assert_eq!(text(&real), "new");
-        assert_eq!(fs::read_dir(folder.join("etc")).expect("list").count(), 2, "nothing is left over");
+        assert_eq!(fs::read_dir(folder.join("etc")).expect("list").count(), 2, "no temporary file is left");
         let error = root
             .write_all(&[DesiredFile::link("/etc/resolv.conf", "elsewhere")], Durability::Now)
             .expect_err("a mount");
@@ -97,8 +97,8 @@ fn a_file_that_something_is_bound_over_is_written_into() {
 }
 
 #[test]
-fn a_tree_with_another_file_system_in_it_is_not_touched() {
-    in_a_namespace("a_tree_with_another_file_system_in_it_is_not_touched", |folder| {
+fn tree_that_contains_a_mount_is_not_touched() {
+    in_a_namespace("tree_that_contains_a_mount_is_not_touched", |folder| {
         for path in ["pods/a", "pods/z volume", "elsewhere"] {
             fs::create_dir_all(folder.join(path)).expect("a folder");
         }
@@ -106,7 +106,7 @@ fn a_tree_with_another_file_system_in_it_is_not_touched() {
         fs::write(folder.join("elsewhere/f"), "x").expect("written");
         let root = Root::open(folder).expect("a root");
         let point = folder.join("pods/z volume");
-        // The same file system: no device number tells them apart.
+        // The same file system, so the device numbers are equal.
         mount(&["--bind", &folder.join("elsewhere").to_string_lossy(), &point.to_string_lossy()]);
         for refused in [
             root.remove_tree("/pods").map(drop),

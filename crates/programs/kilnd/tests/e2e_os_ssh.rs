@@ -1,4 +1,4 @@
-//! A host key is one that OpenSSH itself reads.
+//! OpenSSH reads the host keys that kilnd generates.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

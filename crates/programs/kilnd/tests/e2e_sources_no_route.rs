@@ -1,6 +1,6 @@
-//! A machine whose network is not there yet, in a network namespace of its own.
+//! Requests before the network is up, in a private network namespace.
 
-#[expect(dead_code, reason = "time is another one here")]
+#[expect(dead_code, reason = "this test has its own clock")]
 mod scripted_host;
 
 use std::cell::Cell;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use kilnd::sources::{Imds, Rules, Wait};
 
-/// Says that this process is the one in the namespace.
+/// Set in the process inside the namespace.
 const INSIDE: &str = "KILN_TEST_WITHOUT_NETWORK";
 
-/// A network that comes up while it is waited for.
+/// A network that comes up at the third wait.
 #[derive(Default)]
 struct Late {
     waits: Cell<u32>,
@@ -40,7 +40,7 @@ impl Wait for Late {
 }
 
 #[test]
-fn without_a_route_the_network_is_waited_for_and_the_service_asked_again_at_once() {
+fn without_a_route_kilnd_waits_for_the_network_and_retries_at_once() {
     if std::env::var_os(INSIDE).is_none() {
         let mut inside = Command::new("unshare");
         inside.args(["--net", "--"]).arg(std::env::current_exe().expect("a path")).env(INSIDE, "1");
@@ -48,12 +48,12 @@ fn without_a_route_the_network_is_waited_for_and_the_service_asked_again_at_once
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         return;
     }
-    // Loopback is down here, so that even this machine is out of reach.
+    // Loopback is down in the namespace, so even 127.0.0.1 is unreachable.
     let listener = TcpListener::bind("0.0.0.0:0").expect("any address");
     let port = listener.local_addr().expect("bound").port();
     let host = scripted_host::Host::on(listener, |_, _| (200, String::new(), b"e30=".to_vec()));
     let wait = Late::default();
     let body = Imds::new(&format!("http://127.0.0.1:{port}"), 1).user_data(Rules::IMDS, &wait).expect("it came up");
     assert_eq!(body.as_deref(), Some(b"e30=".as_slice()));
-    assert_eq!((wait.waits.get(), wait.slept.get(), host.asked().len()), (3, Duration::ZERO, 1));
+    assert_eq!((wait.waits.get(), wait.slept.get(), host.requests().len()), (3, Duration::ZERO, 1));
 }

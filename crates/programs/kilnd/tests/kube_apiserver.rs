@@ -1,4 +1,4 @@
-//! A node's client against a real API server with the Node authoriser and `NodeRestriction`.
+//! kilnd's API client against a real API server with the Node authorizer and `NodeRestriction`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use control_plane::{ControlPlane, Identity, shared, unique};
 use kilnd::apiserver::{self, Client, Condition, ConditionStatus, Event, Severity, Target};
 use serde_json::json;
 
-/// A Node object, and a client with a certificate that the cluster's authority gave to that node.
+/// A Node object, and a client with a certificate that the cluster issued to that node.
 struct Joined {
     plane: &'static ControlPlane,
     name: String,
@@ -28,7 +28,7 @@ impl Joined {
         plane.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})).expect("a node");
         let folder = tempfile::tempdir().expect("a folder");
         let certificate = folder.path().join("kubelet-client-current.pem");
-        give(plane, &certificate, &Identity::node(&name));
+        issue_certificate(plane, &certificate, &Identity::node(&name));
         let client = Client::new(
             Target {
                 server: plane.server(),
@@ -52,42 +52,41 @@ impl Drop for Joined {
     }
 }
 
-fn give(plane: &ControlPlane, path: &Path, identity: &Identity) {
+fn issue_certificate(plane: &ControlPlane, path: &Path, identity: &Identity) {
     let credential = plane.issue(identity).expect("a certificate");
-    // As the kubelet does: another file, then a rename.
+    // The kubelet also replaces the file by a rename.
     let new = path.with_extension("new");
     fs::write(&new, credential.certificate + &credential.key).expect("written");
     fs::rename(&new, path).expect("renamed");
 }
 
-/// A time as Kubernetes writes it.
 const NOW: &str = "2027-01-15T08:00:00Z";
 
-fn set(key: &str, value: &str) -> BTreeMap<String, Option<String>> {
+fn change(key: &str, value: &str) -> BTreeMap<String, Option<String>> {
     BTreeMap::from([(key.to_owned(), Some(value.to_owned()))])
 }
 
 #[test]
-fn a_node_gives_itself_the_labels_it_may_and_the_server_refuses_the_others() {
+fn node_sets_allowed_labels_and_the_server_rejects_others() {
     let node = Joined::new("labels");
     for label in ["example.com/team", "node.kubernetes.io/x", "kubelet.kubernetes.io/y", "topology.kubernetes.io/zone"]
     {
-        node.client.patch_labels(&set(label, "a")).expect(label);
+        node.client.patch_labels(&change(label, "a")).expect(label);
         assert_eq!(node.object()["metadata"]["labels"][label], "a", "{label}");
     }
     let gone = BTreeMap::from([("example.com/team".to_owned(), None)]);
-    assert!(!node.client.patch_labels(&gone).expect("taken away").labels.contains_key("example.com/team"));
+    assert!(!node.client.patch_labels(&gone).expect("removed").labels.contains_key("example.com/team"));
     for label in ["node-role.kubernetes.io/worker", "node-restriction.kubernetes.io/a", "kubernetes.io/role"] {
-        let error = node.client.patch_labels(&set(label, "a")).expect_err(label);
+        let error = node.client.patch_labels(&change(label, "a")).expect_err(label);
         assert!(error.is_forbidden(), "{label}: {error}");
         assert!(node.object()["metadata"]["labels"][label].is_null(), "{label}");
     }
 }
 
 #[test]
-fn annotations_conditions_and_events_are_the_nodes_own() {
-    let node = Joined::new("tells");
-    node.client.patch_annotations(&set("kiln.dev/pending-taints", "a=b:NoSchedule")).expect("annotated");
+fn node_may_set_its_annotations_conditions_and_events() {
+    let node = Joined::new("reports");
+    node.client.patch_annotations(&change("kiln.dev/pending-taints", "a=b:NoSchedule")).expect("annotated");
     assert_eq!(node.object()["metadata"]["annotations"]["kiln.dev/pending-taints"], "a=b:NoSchedule");
 
     let ready =
@@ -97,33 +96,33 @@ fn annotations_conditions_and_events_are_the_nodes_own() {
         .expect("the kubelet's own condition");
     let before = node.client.node().expect("read");
     assert!(before.is_ready());
-    let good = Condition::new("KilnConfigured", ConditionStatus::True, "Confirmed", "generation 7 is in force");
-    let after = node.client.set_condition(&good, &before, NOW).expect("told");
+    let good = Condition::new("KilnConfigured", ConditionStatus::True, "Committed", "generation 7 is in force");
+    let after = node.client.set_condition(&good, &before, NOW).expect("set");
     assert!(good.is_set_on(&after) && after.is_ready(), "the kubelet's own condition stays");
     let conditions = node.object()["status"]["conditions"].clone();
-    let told = conditions
+    let condition = conditions
         .as_array()
         .expect("a list")
         .iter()
         .find(|one| one["type"] == "KilnConfigured")
-        .expect("ours")
+        .expect("kiln's condition")
         .clone();
-    assert_eq!((told["status"].as_str(), told["lastTransitionTime"].as_str()), (Some("True"), Some(NOW)));
+    assert_eq!((condition["status"].as_str(), condition["lastTransitionTime"].as_str()), (Some("True"), Some(NOW)));
 
-    let message = "generation 8 came back: the kubelet did not answer".to_owned();
-    let event = Event { severity: Severity::Warning, reason: "KilnCameBack".to_owned(), message: message.clone() };
-    node.client.post_event(&event, NOW).expect("told");
-    // Controllers tell of nodes too.
-    let selector = format!("involvedObject.kind=Node,involvedObject.name={},reason=KilnCameBack", node.name);
+    let message = "generation 8 was reverted: the kubelet did not answer".to_owned();
+    let event = Event { severity: Severity::Warning, reason: "KilnReverted".to_owned(), message: message.clone() };
+    node.client.post_event(&event, NOW).expect("set");
+    // The selector includes the reason, because controllers post events about nodes too.
+    let selector = format!("involvedObject.kind=Node,involvedObject.name={},reason=KilnReverted", node.name);
     let events = node.plane.get(&["events", "-n", "default", "--field-selector", &selector]).expect("events");
     assert_eq!(events["items"][0]["message"], message.as_str());
     assert_eq!(events["items"][0]["type"], "Warning");
 }
 
 #[test]
-fn a_node_may_not_touch_its_taints_or_another_node() {
+fn node_may_not_change_its_taints_or_another_node() {
     let (one, other) = (Joined::new("mine"), Joined::new("yours"));
-    // The client has no call for taints; kubectl with the same certificate shows what the server would say.
+    // The client cannot set taints, so kubectl with the same identity tests the server's response.
     let kubeconfig = one.plane.kubeconfig_for(&Identity::node(&one.name)).expect("a kubeconfig");
     let taint = json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}).to_string();
     let refused =
@@ -131,23 +130,23 @@ fn a_node_may_not_touch_its_taints_or_another_node() {
     assert!(refused.expect_err("refused").to_string().contains("is not allowed to modify taints"));
 
     let certificate = one.folder.path().join("kubelet-client-current.pem");
-    let place = Target {
+    let target = Target {
         server: one.plane.server(),
         authority: one.plane.authority().to_owned(),
         certificates: vec![certificate],
         proxy: None,
     };
-    let error = Client::new(place, &other.name).patch_annotations(&set("a", "b")).expect_err("refused");
+    let error = Client::new(target, &other.name).patch_annotations(&change("a", "b")).expect_err("refused");
     assert!(error.is_forbidden(), "{error}");
 }
 
 #[test]
-fn a_certificate_that_the_kubelet_renewed_is_used_from_the_next_question_on() {
+fn rotated_certificate_is_used_by_the_next_request() {
     let node = Joined::new("rotates");
     let certificate = node.folder.path().join("kubelet-client-current.pem");
-    give(node.plane, &certificate, &Identity::user("nobody"));
-    assert!(node.client.node().expect_err("nobody may").is_forbidden());
-    give(node.plane, &certificate, &Identity::node(&node.name));
+    issue_certificate(node.plane, &certificate, &Identity::user("outsider"));
+    assert!(node.client.node().expect_err("forbidden").is_forbidden());
+    issue_certificate(node.plane, &certificate, &Identity::node(&node.name));
     node.client.node().expect("read again");
     fs::remove_file(&certificate).expect("removed");
     let error = node.client.node().expect_err("no certificate");
@@ -155,16 +154,20 @@ fn a_certificate_that_the_kubelet_renewed_is_used_from_the_next_question_on() {
 }
 
 #[test]
-fn a_server_that_the_clusters_authority_does_not_vouch_for_is_not_believed() {
+fn server_with_an_untrusted_certificate_is_rejected() {
     let node = Joined::new("trust");
-    let stranger = {
+    let other_authority = {
         let own = node.plane.issue(&Identity::user("stranger")).expect("a certificate");
         own.certificate
     };
     let certificate = node.folder.path().join("kubelet-client-current.pem");
-    let place =
-        Target { server: node.plane.server(), authority: stranger, certificates: vec![certificate], proxy: None };
-    let error = Client::new(place, &node.name).node().expect_err("not believed");
+    let target = Target {
+        server: node.plane.server(),
+        authority: other_authority,
+        certificates: vec![certificate],
+        proxy: None,
+    };
+    let error = Client::new(target, &node.name).node().expect_err("untrusted");
     assert!(matches!(error, apiserver::Error::Unreachable { .. }), "{error}");
     assert!(
         Client::new(
@@ -177,13 +180,13 @@ fn a_server_that_the_clusters_authority_does_not_vouch_for_is_not_believed() {
             &node.name
         )
         .node()
-        .expect_err("nobody there")
+        .expect_err("connection refused")
         .is_unreachable()
     );
 }
 
 #[test]
-fn a_kubelet_that_renews_its_lease_is_seen_to() {
+fn lease_renewal_time_is_read() {
     let node = Joined::new("lease");
     assert_eq!(node.client.lease_renewed_at().expect("no lease yet"), None);
     let lease = |time: &str| {
@@ -196,7 +199,7 @@ fn a_kubelet_that_renews_its_lease_is_seen_to() {
     }
 }
 
-/// A proxy that takes `CONNECT` and counts.
+/// An HTTP proxy that counts its `CONNECT` requests.
 fn proxy() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let url = format!("http://{}", listener.local_addr().expect("bound"));
@@ -221,23 +224,23 @@ fn proxy() -> (String, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_proxy_on_the_way_carries_everything_and_sees_nothing() {
+fn requests_go_through_the_configured_proxy() {
     let node = Joined::new("proxy");
     let (url, count) = proxy();
     let certificates = vec![node.folder.path().join("kubelet-client-current.pem")];
-    let place = Target {
+    let target = Target {
         server: node.plane.server(),
         authority: node.plane.authority().to_owned(),
         certificates,
         proxy: Some(url),
     };
-    Client::new(place, &node.name).patch_annotations(&set("example.com/way", "around")).expect("through the proxy");
-    assert_eq!(node.object()["metadata"]["annotations"]["example.com/way"], "around");
+    Client::new(target, &node.name).patch_annotations(&change("example.com/via", "proxy")).expect("through the proxy");
+    assert_eq!(node.object()["metadata"]["annotations"]["example.com/via"], "proxy");
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn a_node_that_is_not_there_is_told_from_a_server_that_is_not() {
+fn deleted_node_is_distinguished_from_an_unreachable_server() {
     let node = Joined::new("gone");
     node.plane.run_kubectl(&["delete", "node", &node.name]).expect("deleted");
     assert!(node.client.node().expect_err("gone").is_missing());

@@ -1,4 +1,4 @@
-//! Accounts of people, by files alone.
+//! User accounts, managed by editing the account files.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -42,17 +42,17 @@ fn mode(path: impl AsRef<Path>) -> u32 {
 }
 
 #[test]
-fn an_account_is_made_with_home_keys_and_leave_and_reads_back_as_it_was_asked_for() {
+fn account_is_created_with_home_keys_and_sudo_and_reads_back_unchanged() {
     let (folder, root) = machine();
-    assert_eq!(root.account("ann").expect("look"), None);
-    root.set_account(&ann(), Durability::Later).expect("made");
-    assert_eq!(root.account("ann").expect("look"), Some(ann()));
+    assert_eq!(root.account("ann").expect("read"), None);
+    root.set_account(&ann(), Durability::Later).expect("created");
+    assert_eq!(root.account("ann").expect("read"), Some(ann()));
     let at = |path: &str| folder.path().join(path);
     assert_eq!(fs::read_to_string(at("home/ann/.bashrc")).expect("read"), "# skeleton\n");
     assert_eq!(fs::read_to_string(at("home/ann/.ssh/authorized_keys")).expect("read"), format!("{KEY}\n"));
     assert_eq!((mode(at("home/ann")), mode(at("home/ann/.ssh"))), (0o750, 0o700));
     assert_eq!((mode(at("home/ann/.ssh/authorized_keys")), mode(at("etc/sudoers.d/90-kiln-ann"))), (0o600, 0o440));
-    assert_eq!((mode(at("etc/shadow")), mode(at("etc/passwd"))), (0o640, 0o644), "the lists keep their modes");
+    assert_eq!((mode(at("etc/shadow")), mode(at("etc/passwd"))), (0o640, 0o644), "the account files keep their modes");
     if rustix::process::geteuid().is_root() {
         for path in ["home/ann", "home/ann/.ssh", "home/ann/.bashrc", "home/ann/.ssh/authorized_keys"] {
             assert_eq!(fs::metadata(at(path)).expect("stat").uid(), 1000, "{path}");
@@ -64,25 +64,25 @@ fn an_account_is_made_with_home_keys_and_leave_and_reads_back_as_it_was_asked_fo
 }
 
 #[test]
-fn an_account_changes_and_retires_and_its_files_stay() {
+fn account_is_changed_and_retired_and_its_files_are_kept() {
     let (folder, root) = machine();
-    root.set_account(&ann(), Durability::Later).expect("made");
+    root.set_account(&ann(), Durability::Later).expect("created");
     let less = Account { groups: vec!["adm".to_owned()], shell: "/bin/sh".to_owned(), sudo: false, ..ann() };
     root.set_account(&less, Durability::Later).expect("changed");
-    assert_eq!(root.account("ann").expect("look"), Some(less));
+    assert_eq!(root.account("ann").expect("read"), Some(less));
     fs::write(folder.path().join("home/ann/work"), "mine").expect("write");
     root.retire("ann", Durability::Later).expect("retired");
-    assert_eq!(root.account("ann").expect("look"), None);
+    assert_eq!(root.account("ann").expect("read"), None);
     assert!(folder.path().join("home/ann/work").exists());
     assert!(!folder.path().join("home/ann/.ssh/authorized_keys").exists());
-    root.set_account(&ann(), Durability::Later).expect("back");
-    assert_eq!(root.account("ann").expect("look"), Some(ann()));
+    root.set_account(&ann(), Durability::Later).expect("created again");
+    assert_eq!(root.account("ann").expect("read"), Some(ann()));
     let passwd = fs::read_to_string(folder.path().join("etc/passwd")).expect("read");
     assert_eq!(passwd.lines().count(), 2, "{passwd}");
 }
 
 #[test]
-fn a_group_that_there_is_not_is_named_and_nothing_is_written() {
+fn unknown_group_is_reported_and_nothing_is_written() {
     let (folder, root) = machine();
     let account = Account { groups: vec!["wheel".to_owned()], ..ann() };
     let error = root.set_account(&account, Durability::Later).expect_err("no such group");
@@ -92,17 +92,17 @@ fn a_group_that_there_is_not_is_named_and_nothing_is_written() {
 }
 
 #[test]
-fn killed_anywhere_an_account_that_is_listed_has_its_home_and_the_next_run_ends_the_work() {
+fn interrupted_account_creation_is_completed_by_the_next_run() {
     for end in 0.. {
         let (folder, root) = machine();
         root.stop_after(Some(end));
         let result = root.set_account(&ann(), Durability::Now);
         root.stop_after(None);
-        if root.account("ann").expect("look").is_some() {
+        if root.account("ann").expect("read").is_some() {
             assert!(folder.path().join("home/ann/.ssh/authorized_keys").exists(), "after {end} operations");
         }
         root.set_account(&ann(), Durability::Now).expect("the next run");
-        assert_eq!(root.account("ann").expect("look"), Some(ann()), "after {end} operations");
+        assert_eq!(root.account("ann").expect("read"), Some(ann()), "after {end} operations");
         assert!(folder.path().join("home/ann/.bashrc").exists(), "after {end} operations");
         assert_eq!(mode(folder.path().join("home/ann")), 0o750, "after {end} operations");
         let passwd = fs::read_to_string(folder.path().join("etc/passwd")).expect("read");

@@ -1,4 +1,4 @@
-//! Generations: whole or not at all, five kept, and at every point where a program may be killed old or new, never mixed.
+//! Generations are written atomically and pruned to five. After a kill at any point the old or the new one is in force, never a mix.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,14 +18,14 @@ fn set(values: &[(&str, &str)]) -> Vec<DesiredFile> {
     values.iter().map(|(path, text)| artifact(path, text)).collect()
 }
 
-/// In memory where there is such a file system: thousands of syncs cost nothing there.
+/// A root on a tmpfs if possible, because the tests sync thousands of times.
 fn root() -> (tempfile::TempDir, Root) {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
     let root = Root::open(folder.path()).expect("a root");
     (folder, root)
 }
 
-/// Everything that can be read below a folder.
+/// The content of all files below a folder.
 fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("entry")) {
@@ -40,7 +40,7 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_generation_is_written_once_and_a_second_time_changes_nothing() {
+fn writing_a_generation_again_changes_nothing() {
     let (folder, root) = root();
     let generations = Generations::new(&root);
     let mut files = set(&[("kubelet.env", "A=1\n"), ("certs.d/docker.io/hosts.toml", "x\n")]);
@@ -53,7 +53,7 @@ fn a_generation_is_written_once_and_a_second_time_changes_nothing() {
     files.push(DesiredFile::seed("kubelet.conf", "first".to_owned()));
     assert!(generations.write("1-aa", &files, Durability::Now).expect("written"));
     fs::write(folder.path().join("etc/kiln/generations/1-aa/kubelet.conf"), "rotated").expect("write");
-    generations.switch_to("1-aa", Durability::Now).expect("flipped");
+    generations.switch_to("1-aa", Durability::Now).expect("switched");
     assert_eq!(generations.current().expect("current").as_deref(), Some("1-aa"));
     assert_eq!(fs::read(folder.path().join("etc/kiln/current/kubelet.env")).expect("read"), b"A=1\n");
     let before = root.counts();
@@ -61,34 +61,34 @@ fn a_generation_is_written_once_and_a_second_time_changes_nothing() {
     assert_eq!(root.counts(), before);
     assert!(generations.contains("1-aa", &files).expect("readable"));
     fs::write(folder.path().join("etc/kiln/generations/1-aa/extra"), "").expect("write");
-    assert!(!generations.contains("1-aa", &files).expect("readable"), "a file too many");
+    assert!(!generations.contains("1-aa", &files).expect("readable"), "an unexpected file");
 }
 
 #[test]
-fn a_generation_of_the_same_name_is_replaced_whole() {
+fn generation_with_the_same_name_is_replaced_completely() {
     let (folder, root) = root();
     let generations = Generations::new(&root);
     generations.write("1", &set(&[("a", "old"), ("gone", "x")]), Durability::Now).expect("written");
     generations.write("1", &set(&[("a", "new")]), Durability::Now).expect("replaced");
-    let there = content(&folder.path().join("etc/kiln/generations"));
-    assert_eq!(there, BTreeMap::from([("1/a".to_owned(), b"new".to_vec())]));
+    let files = content(&folder.path().join("etc/kiln/generations"));
+    assert_eq!(files, BTreeMap::from([("1/a".to_owned(), b"new".to_vec())]));
 }
 
 #[test]
-fn five_are_kept_by_number_and_never_is_one_taken_that_is_needed() {
+fn prune_keeps_five_by_number_and_never_removes_a_needed_one() {
     let (_folder, root) = root();
     let generations = Generations::new(&root);
     for number in [1, 2, 3, 9, 10, 11, 12] {
         generations.write(&format!("{number}-x"), &set(&[("a", "b")]), Durability::Later).expect("written");
     }
     assert_eq!(generations.list().expect("list"), ["1-x", "2-x", "3-x", "9-x", "10-x", "11-x", "12-x"]);
-    generations.switch_to("1-x", Durability::Later).expect("flip");
+    generations.switch_to("1-x", Durability::Later).expect("switched");
     assert_eq!(generations.prune(5, &["2-x"]).expect("prune"), ["3-x", "9-x"]);
     assert_eq!(generations.list().expect("list"), ["1-x", "2-x", "10-x", "11-x", "12-x"]);
     assert_eq!(generations.prune(5, &["2-x"]).expect("prune"), Vec::<String>::new());
 }
 
-/// One change of configuration: a generation, a flip, files elsewhere, pruning.
+/// One update: write the generation, write other files, switch `current`, prune.
 fn apply(
     root: &Root,
     name: &str,
@@ -116,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn killed_anywhere_the_configuration_is_old_or_new_and_the_next_run_ends_where_the_first_would(
+    fn killed_at_any_point_the_old_or_new_generation_is_in_force_and_the_next_run_completes(
         before in texts(),
         after in texts(),
         old in "[o]{1,30}",

@@ -1,4 +1,4 @@
-//! What `kiln bootstrap` renders and `kiln launch` sends is what a node starts from: both ends of the contract, together.
+//! A node boots from the custom data that `kiln bootstrap` renders and `kiln launch` sends: both ends of the contract in one test.
 
 mod support;
 
@@ -31,11 +31,11 @@ fn inputs() -> Resolved {
 }
 
 #[test]
-fn a_machine_that_was_launched_starts_from_its_custom_data_and_joins_with_the_token_beside_the_document() {
+fn launched_machine_boots_from_custom_data_and_joins_with_its_token() {
     let folder = folder();
     let root = folder.path();
     image(root);
-    // Azure puts custom data on the medium as it was sent.
+    // Azure writes custom data to the provisioning media unchanged.
     let xml = format!(
         "<Environment><LinuxProvisioningConfigurationSet><HostName>node-7</HostName><CustomData>{}</CustomData>\
          </LinuxProvisioningConfigurationSet></Environment>",
@@ -50,6 +50,9 @@ fn a_machine_that_was_launched_starts_from_its_custom_data_and_joins_with_the_to
     assert_eq!(read("ca.crt"), AUTHORITY);
     assert!(read("kubelet.json").contains("\"maxPods\": 42") || read("kubelet.json").contains("\"maxPods\":42"));
     let join = read("bootstrap-kubeconfig");
-    assert!(join.contains(TOKEN) && join.contains("https://prod.example:443"), "no way in");
-    assert!(!read("config.json").contains(TOKEN), "the document holds no secret");
+    assert!(
+        join.contains(TOKEN) && join.contains("https://prod.example:443"),
+        "the bootstrap kubeconfig is incomplete"
+    );
+    assert!(!read("config.json").contains(TOKEN), "the document contains no secret");
 }

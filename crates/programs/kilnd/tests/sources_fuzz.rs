@@ -1,6 +1,6 @@
-//! Whatever a host or a person writes, reading it ends: with a document or with an error, and in bounded space.
+//! Fuzzes the parsers of external input: each ends with a result or an error, within its size limits.
 
-#[expect(dead_code, reason = "nothing here looks at what was asked")]
+#[expect(dead_code, reason = "these tests do not check the requests")]
 mod scripted_host;
 
 use std::io::Write as _;
@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use kiln_node_config::media::NODE_CONFIG;
 use kilnd::sources::{Decoded, Imds, OvfEnv, Rules, VmId, decode};
-use scripted_host::{Host, Virtual};
+use scripted_host::{Host, VirtualClock};
 
-/// xorshift: the same numbers in every run.
+/// A xorshift generator, so that every run has the same numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -21,7 +21,7 @@ impl Chance {
         usize::try_from(self.0 % below.max(1) as u64).expect("small")
     }
 
-    /// Changes, cuts, doubles and joins.
+    /// Flips bits, truncates, duplicates, splices, inserts and removes bytes.
     fn mutate(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = seeds[self.next(seeds.len())].clone();
         for _ in 0..=self.next(4) {
@@ -69,42 +69,42 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn decoding_ends_whatever_it_is_given() {
+fn decoding_random_input_ends() {
     let seeds = seeds();
     let mut chance = Chance(0x5eed);
-    let mut taken = 0;
+    let mut accepted = 0;
     for _ in 0..10_000 {
         let bytes = chance.mutate(&seeds);
         if let Ok(Decoded { document, .. }) = decode(&bytes) {
             assert!(document.len() <= 1 << 20);
             assert_eq!(document.first(), Some(&b'{'));
             let _ = kiln_node_config::NodeConfig::parse(&document);
-            taken += 1;
+            accepted += 1;
         }
     }
-    assert!(taken > 250, "only {taken} got as far as a document");
+    assert!(accepted > 250, "only {accepted} inputs were decoded");
 }
 
 #[test]
-fn reading_an_ovf_env_ends_whatever_it_is_given() {
+fn parsing_random_ovf_env_ends() {
     let seed = "<E xmlns:w=\"u\"><w:LinuxProvisioningConfigurationSet><w:HostName>n</w:HostName><w:UserPassword>hunter2</w:UserPassword>\
         <w:CustomData>e30=</w:CustomData><w:SSH><w:PublicKeys><w:PublicKey><w:Value>k</w:Value></w:PublicKey></w:PublicKeys></w:SSH>\
         </w:LinuxProvisioningConfigurationSet><w:PreprovisionedVm>true</w:PreprovisionedVm></E>";
     let entity = "<!DOCTYPE e [<!ENTITY a \"b\">]><E>&a;&#x10ffff;</E>";
     let seeds = [seed.as_bytes().to_vec(), entity.as_bytes().to_vec()];
     let mut chance = Chance(0xcd);
-    let mut taken = 0;
+    let mut accepted = 0;
     for _ in 0..10_000 {
         match OvfEnv::parse(&chance.mutate(&seeds)) {
-            Ok(_) => taken += 1,
+            Ok(_) => accepted += 1,
             Err(error) => assert!(!error.to_string().contains("hunter2")),
         }
     }
-    assert!(taken > 30, "only {taken} were read");
+    assert!(accepted > 30, "only {accepted} inputs were parsed");
 }
 
 #[test]
-fn ids_of_machines_end_in_an_id_or_an_error_and_swapping_twice_changes_nothing() {
+fn parsing_random_vm_ids_ends_and_swapping_twice_is_the_identity() {
     let seeds = [b"16a52d90-3c5f-4a3e-8b57-7f2b4c6d8e90".to_vec(), "ä6a52d90-3c5f".as_bytes().to_vec()];
     let mut chance = Chance(0xd31);
     for _ in 0..5_000 {
@@ -115,7 +115,7 @@ fn ids_of_machines_end_in_an_id_or_an_error_and_swapping_twice_changes_nothing()
 }
 
 #[test]
-fn asking_the_metadata_service_ends_whatever_it_answers() {
+fn requests_end_with_random_responses_of_the_metadata_service() {
     testkit::private().inside(|| {
         let seeds = [
         b"{\"compute\":{\"vmId\":\"a\",\"osProfile\":{\"computerName\":\"c\"},\"publicKeys\":[{\"keyData\":\"k\"}]}}"
@@ -133,16 +133,16 @@ fn asking_the_metadata_service_ends_whatever_it_answers() {
         });
         let imds = Imds::new(&host.url, 1);
         for _ in 0..100 {
-            let time = Virtual::default();
+            let time = VirtualClock::default();
             let _ = imds.instance(Rules::IMDS, &time);
             let _ = imds.user_data(Rules::IMDS.once(), &time).map(|body| body.map(|body| decode(&body)));
         }
-        assert!(host.asked().len() >= 200);
+        assert!(host.requests().len() >= 200);
     });
 }
 
 #[test]
-fn reading_a_dhcp_server_s_packet_ends_whatever_it_is_given() {
+fn parsing_random_dhcp_packets_ends() {
     const HARDWARE: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
     const NUMBER: u32 = 7;
     let mut message = vec![0; 240];
@@ -176,5 +176,5 @@ fn reading_a_dhcp_server_s_packet_ends_whatever_it_is_given() {
             read += 1;
         }
     }
-    assert!(carried > 1000 && read > 1000, "{carried} packets and {read} messages got as far");
+    assert!(carried > 1000 && read > 1000, "only {carried} packets and {read} messages were parsed");
 }

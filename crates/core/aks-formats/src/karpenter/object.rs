@@ -66,16 +66,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn taints_survive_a_round_trip() {
-        for text in ["karpenter.sh/unregistered:NoExecute", "dedicated=gpu:NoSchedule"] {
-            assert_eq!(text.parse::<Taint>().unwrap().to_string(), text);
-        }
-        for text in ["", "a", "a=b", ":NoSchedule", "a:Sometimes"] {
-            assert_eq!(text.parse::<Taint>(), Err(BadTaint(text.to_owned())));
-        }
-    }
-
-    #[test]
     fn single_returns_the_only_allowed_value() {
         let requirement = |operator: &str, values: &[&str]| Requirement {
             operator: operator.to_owned(),

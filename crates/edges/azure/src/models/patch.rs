@@ -97,7 +97,7 @@ pub(crate) struct InstanceIds<'a> {
 
 #[cfg(test)]
 mod tests {
-    use kiln_types::{ImageSource, MarketplaceImage, SecretText};
+    use kiln_types::{ImageSource, MarketplaceImage, Secret};
     use serde_json::json;
 
     use super::*;
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn patch_contains_the_changed_fields_only() {
         let scope = Scope::new("s", "g").unwrap();
-        let change = RecipeChange { image: None, custom_data: Some(SecretText::new("#cloud-config\n")) };
+        let change = RecipeChange { image: None, custom_data: Some(Secret::new("#cloud-config\n")) };
         let patch = serde_json::to_value(RecipePatch::new(&change, &scope).unwrap()).unwrap();
         assert_eq!(
             patch,

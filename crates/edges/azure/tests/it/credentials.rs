@@ -77,7 +77,7 @@ async fn endpoints_of_the_embedded_azure_are_discovered() {
 async fn wrong_secret_is_an_authentication_error_without_the_secret() {
     let embedded = default_azure();
     let Identity::ServicePrincipal(principal) = embedded.principal() else { unreachable!() };
-    let wrong = ServicePrincipal { secret: SecretText::new("hunter2-wrong"), ..principal };
+    let wrong = ServicePrincipal { secret: Secret::new("hunter2-wrong"), ..principal };
     let error = embedded.azure_as(Identity::ServicePrincipal(wrong)).pools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Authentication);
     let shown = format!("{error} {error:?}");

@@ -77,7 +77,7 @@ async fn pool_with_the_name_of_a_canary_is_not_deleted() {
     let script = Script::new([
         on("GET", "/virtualMachineScaleSets/kiln-canary-r1").answers(200, &scale_set(&json!({"owner": "other"})))
     ]);
-    let error = azure(&script).delete_canary(&CanaryName::of_run("r1").unwrap()).await.unwrap_err();
+    let error = azure(&script).delete_canary(&CanaryName::from_run("r1").unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
     script.assert_finished();
 }

@@ -115,7 +115,7 @@ async fn version_is_published_tested_included_used_and_deleted() {
     let canary = Canary {
         name: CanaryName::from_run("r42").unwrap(),
         pool: pool.clone(),
-        line: definition.clone(),
+        definition: definition.clone(),
         number: day(),
         tags: Tags::from([("kiln-run".to_owned(), "r42".to_owned())]),
     };
@@ -136,7 +136,7 @@ async fn version_is_published_tested_included_used_and_deleted() {
     let read = stage.pool().await;
     let change = RecipeChange {
         image: Some(ImageSource::Definition(definition.clone())),
-        custom_data: Some(SecretText::new("#cloud-config\n")),
+        custom_data: Some(Secret::new("#cloud-config\n")),
     };
     stage.settle(azure.set_recipe(&pool, &change, read.revision.as_ref().unwrap()).await.unwrap()).await;
     let changed = stage.pool().await;

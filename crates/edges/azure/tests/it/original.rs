@@ -20,7 +20,7 @@ async fn stripped(stage: &Stage) -> (Recipe, DefinitionName) {
     stage.settle(azure.set_excluded(&definition, &day(), false).await.unwrap()).await;
     let change = RecipeChange {
         image: Some(ImageSource::Definition(definition.clone())),
-        custom_data: Some(SecretText::new("#cloud-config\n")),
+        custom_data: Some(Secret::new("#cloud-config\n")),
     };
     stage.settle(azure.set_recipe(&pool, &change, before.revision.as_ref().unwrap()).await.unwrap()).await;
     stage.settle(azure.remove_extension(&pool, "vmssCSE").await.unwrap()).await;

@@ -35,7 +35,7 @@ impl Stage {
     }
 
     pub(crate) fn definition(&self) -> DefinitionName {
-        names::line(&self.group, &self.embedded.pool()).unwrap()
+        names::definition(&self.group, &self.embedded.pool()).unwrap()
     }
 
     pub(crate) async fn settle(&self, handle: OperationHandle) {
@@ -80,7 +80,7 @@ impl Stage {
     pub(crate) fn publication(&self, source: &str, storage: Storage) -> Publication {
         let location = self.embedded.sim.spec().location.clone();
         Publication {
-            line: self.definition(),
+            definition: self.definition(),
             number: day(),
             location: location.clone(),
             source: source.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_kubernetes::{Error, NodeName, Owner};
+use kiln_kubernetes::{Error, NodeHold, NodeName, Owner};
 use serde_json::json;
 
 use crate::fake::{Fake, Fault};
@@ -22,7 +22,7 @@ async fn node_is_cordoned_as_soon_as_it_registers() {
     });
     fake.fault("GET", [Fault::Reset, Fault::Hang]);
     let seen = fake.cluster().cordon_on_registration(&name, &owner, Duration::from_mins(5)).await.unwrap();
-    assert!(seen.cordoned && seen.hold().unwrap().unwrap().owner == owner);
+    assert!(seen.cordoned && NodeHold::read(&seen).unwrap().unwrap().owner == owner);
     let patched = &fake.requests("PATCH")[0];
     assert!(patched.at < Duration::from_secs(92), "{:?}", patched.at);
     joins.await.unwrap();

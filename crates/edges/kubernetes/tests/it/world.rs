@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{self, ConfigMap, Pod};
 use kiln_kubernetes::rbac::PERMISSIONS;
 use kiln_kubernetes::{
-    Cluster, ClusterOptions, Inspector, Jitter, Namespace, Node, OriginalRecipe, OriginalStore, Owner, PodInspector,
-    SaveOutcome, VersionRecords, WallClock,
+    Cluster, ClusterOptions, Inspector, Jitter, Namespace, OriginalRecipe, OriginalStore, Owner, PodInspector,
+    ProviderId, SaveOutcome, VersionRecords, WallClock,
 };
 use kiln_sim_azure::{Options, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
@@ -44,7 +44,7 @@ async fn world() -> World {
     let client = Client::new(server.service(), "default");
     let clock = WallClock::new(move || wall);
     let cluster = Cluster::new(client.clone(), ClusterOptions { jitter: Jitter::none(), clock });
-    let spaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+    let spaces: Api<v1::Namespace> = Api::all(client.clone());
     let space = serde_json::from_value(json!({"metadata": {"name": "kiln-system"}})).unwrap();
     spaces.create(&PostParams::default(), &space).await.unwrap();
     let mut play = Kubelets::new(client.clone()).with_disks(Arc::new(sim.clone()));
@@ -76,7 +76,7 @@ impl World {
         let all = ListParams::default();
         let pods = Api::<Pod>::namespaced(client(), namespace).list(&all).await.unwrap();
         let maps = Api::<ConfigMap>::namespaced(client(), namespace).list(&all).await.unwrap();
-        let secrets = Api::<Secret>::namespaced(client(), namespace).list(&all).await.unwrap();
+        let secrets = Api::<v1::Secret>::namespaced(client(), namespace).list(&all).await.unwrap();
         let pods = pods.items.iter().map(ResourceExt::name_any);
         let maps = maps.items.iter().map(ResourceExt::name_any).filter(|name| name != "kube-root-ca.crt");
         pods.chain(maps).chain(secrets.items.iter().map(ResourceExt::name_any)).collect()

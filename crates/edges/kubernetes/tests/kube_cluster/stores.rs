@@ -7,7 +7,7 @@ use control_plane::unique;
 use k8s_openapi::api::core::v1::{self, ConfigMap};
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
 use kiln_kubernetes::{
-    Inspector, KaminoJobKind, Manager, OriginalRecipe, OriginalStore, PodInspector, SaveOutcome, VersionRecords,
+    Inspector, KaminoJobKind, OriginalRecipe, OriginalStore, PodInspector, SaveOutcome, VersionRecords,
 };
 use kiln_types::{Extension, ImageSource, SavedExtension, Secret};
 use kube::Api;
@@ -44,7 +44,7 @@ async fn real_server_accepts_task_pods_and_nothing_remains() {
     drop(kubelet);
     let pods = real.pods(&namespace).list(&ListParams::default()).await.unwrap().items;
     let maps: Api<ConfigMap> = Api::namespaced(real.client.clone(), &namespace);
-    let secrets: Api<Secret> = Api::namespaced(real.client.clone(), &namespace);
+    let secrets: Api<v1::Secret> = Api::namespaced(real.client.clone(), &namespace);
     let count_ours =
         |names: Vec<Option<String>>| names.into_iter().flatten().filter(|n| n.starts_with("kiln-")).count();
     let maps = maps.list(&ListParams::default()).await.unwrap().items.into_iter().map(|o| o.metadata.name).collect();

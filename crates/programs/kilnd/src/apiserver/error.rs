@@ -12,7 +12,7 @@ pub enum Error {
     #[error("`{name}` contains no {what}")]
     Pem {
         name: String,
-        /// What is missing.
+        /// The missing item.
         what: &'static str,
     },
     /// The server cannot be reached, or its certificate is not trusted.

@@ -47,7 +47,7 @@ pub enum Error {
     /// A service did not start, restart or reload. The only error after which kilnd reverts a generation that is in force.
     #[error(transparent)]
     Service(ServiceError),
-    /// A deferred step failed because of a service. Kept apart from `Service`: it is no reason to revert.
+    /// A deferred step failed because of a service. Not a `Service` error, because it does not cause a revert.
     #[error(transparent)]
     Deferred(ServiceError),
     #[error("cannot read or write `{}`", path.display())]

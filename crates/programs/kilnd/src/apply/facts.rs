@@ -10,15 +10,15 @@ use kiln_types::SecretBytes;
 use crate::apply::Error;
 use crate::node::Node;
 
-/// What error messages show instead of a path.
+/// Shown in error messages instead of a path.
 const CUSTOM_DATA: &str = "custom data";
 
 /// A join credential that is known before `spec.credentialFrom` is read.
 #[derive(Debug)]
 pub enum KnownCredential {
-    /// At a first boot: the one that came with the document. Files on the disk may be a donor's.
+    /// At a first boot: the credential that came with the document. Files on the disk may be a donor's.
     Given(Option<SecretBytes>),
-    /// Later: the one in the generation in force.
+    /// Later: the credential in the generation in force.
     Kept(Option<SecretBytes>),
 }
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn credential_beside_the_document_is_used_only_if_the_document_says_so() {
+    fn credential_in_custom_data_is_used_only_if_the_document_names_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let node = node(folder.path());
         let token = || Some(SecretBytes::new("abcdef.0123456789abcdef"));
@@ -205,7 +205,7 @@ mod tests {
         let garbage = garbage.expect_err("no credential").to_string();
         assert!(garbage.contains("`custom data`") && !garbage.contains("hunter2"), "{garbage}");
         assert!(gather(&node, &file(), KnownCredential::Given(token())).is_err(), "the document names a file");
-        let facts = gather(&node, &custom_data, KnownCredential::Kept(token())).expect("kept from the first boot");
+        let facts = gather(&node, &custom_data, KnownCredential::Kept(token())).expect("kept");
         assert_eq!(facts.credential.map(|credential| credential.kind()), Some("token"));
     }
 }

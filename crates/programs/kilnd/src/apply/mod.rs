@@ -4,7 +4,7 @@
 //! the document, and [`steps`] executes the plan; [`services`], [`enablement`], [`metadata_block`] and [`deferred`] are the parts of it that
 //! are more than files. [`store`] keeps the state across reboots. [`rollback`] ends trials and returns to earlier generations.
 //!
-//! The state is written before anything changes: it says which generation *should* be in force. An interrupted transition is therefore
+//! The state is written before anything changes: it names the generation that *should* be in force. An interrupted transition is therefore
 //! finished by the next boot, in whichever direction the state says.
 
 pub mod candidate;
@@ -82,7 +82,7 @@ pub enum ApplyError {
         #[source]
         source: Error,
     },
-    #[error("a service failed and there is no earlier generation to revert to\nhint: apply a corrected document")]
+    #[error("a service failed and no earlier generation exists\nhint: apply a corrected document")]
     NoPrevious(#[source] Error),
     #[error("the revert failed too ({revert})\nhint: fix its cause and run `kilnd rollback`")]
     Stuck {

@@ -56,7 +56,7 @@ pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Re
     Ok(observed)
 }
 
-/// Below `--root` there is no kernel and there are no disks: what only they have counts as done. The files that take effect at the next
+/// Below `--root`, settings of the kernel and disks count as applied. The files that take effect at the next
 /// boot are written all the same.
 fn assume_applied(desired: &Desired, observed: &mut Observed) {
     for setting in &desired.kernel {
@@ -77,7 +77,7 @@ fn assume_applied(desired: &Desired, observed: &mut Observed) {
     observed.blocks_metadata = desired.block_metadata;
 }
 
-/// The state of a path. An owner may have several names, so the desired one is used if it stands for the same numbers.
+/// The state of a path. An owner may have several names, so the desired name is used if it has the same numbers.
 fn file_state(
     root: &Root,
     owners: &Owners<'_>,

@@ -13,13 +13,13 @@ use crate::os::{self, Durability, Generations, Lock};
 pub enum RollbackError {
     #[error("no generation is in force\nhint: run `kilnd apply` first")]
     NoGeneration,
-    #[error("there is no generation before {}; available: {available}", .now.map_or("the first".to_owned(), |now| now.to_string()))]
+    #[error("no generation before {}; available: {available}", .now.map_or("the first".to_owned(), |now| now.to_string()))]
     NoPrevious {
         /// The number in force.
         now: Option<u64>,
         available: String,
     },
-    #[error("there is no generation {number}; available: {available}")]
+    #[error("generation {number} does not exist; available: {available}")]
     NotFound { number: u64, available: String },
     #[error("generation {0} is already in force")]
     InForce(u64),

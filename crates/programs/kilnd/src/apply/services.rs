@@ -64,7 +64,7 @@ pub fn start_kubelet(node: &Node) -> Result<(), ServiceError> {
     if systemd.has_job(KUBELET_UNIT)? || systemd.is_up(KUBELET_UNIT)? {
         return Ok(());
     }
-    // The kubelet wants this target, but other units may need it even if there is no kubelet.
+    // The kubelet wants this target, but other units may need it on a machine without a kubelet.
     let configured = start_configured(&mut systemd);
     systemd.start_no_wait(KUBELET_UNIT)?;
     Ok(configured?)

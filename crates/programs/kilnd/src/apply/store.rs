@@ -1,4 +1,4 @@
-//! What survives a reboot: the state, and the id of the machine that owns the disk.
+//! Stores the state and the id of the machine that owns the disk.
 
 use crate::os::{Durability, Generations, Root};
 use crate::sources::VmId;

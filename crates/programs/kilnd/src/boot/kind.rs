@@ -1,21 +1,21 @@
-//! What a boot is, decided once by `kilnd identity` and read by everybody after it.
+//! The kind of a boot, determined once by `kilnd identity`.
 
 use serde::{Deserialize, Serialize};
 
-/// What a boot is.
+/// The kind of a boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BootKind {
-    /// The first of a disk that belongs to nobody yet.
+    /// The disk has no recorded owner.
     First,
-    /// The first of a disk that belonged to another machine.
+    /// The disk was cloned from another machine.
     Clone,
-    /// Not the first on this machine.
+    /// A later boot of the same machine.
     Again,
 }
 
 impl BootKind {
-    /// The word for it in files.
+    /// The name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -25,16 +25,15 @@ impl BootKind {
     }
 }
 
-/// What `kilnd identity` found: the content of `layout::BOOT`.
+/// The content of `layout::BOOT`, written by `kilnd identity`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BootRecord {
-    /// What this boot is.
     pub kind: BootKind,
-    /// This machine's id; absent where the machine does not say.
+    /// The id of this machine; none if it is unreadable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vm_id: Option<String>,
-    /// The id that the disk carried when this boot began.
+    /// The id on the disk when this boot started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<String>,
 }

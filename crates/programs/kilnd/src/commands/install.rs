@@ -1,8 +1,8 @@
-//! Puts kilnd on a machine whose image has none, so that a copy of its disk gets an identity of its own. It configures nothing, removes
-//! nothing and starts nothing: what it writes counts from the next start of the machine.
+//! `kilnd install`: installs kilnd on a machine whose image does not have it, so that clones of its disk reset their identity. It configures
+//! nothing and starts nothing; the unit takes effect at the next boot.
 //!
-//! The order matters. A unit that runs on a disk that belongs to nobody takes the copy for a first boot and leaves the donor's identity
-//! on it, so that the owner is recorded before the unit is turned on.
+//! The order matters: the owner of the disk is recorded before the unit is enabled. On a disk without an owner the unit would treat a clone as a
+//! first boot and keep the donor's identity.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,48 +16,37 @@ use crate::apply::enablement;
 use crate::args::Output;
 use crate::commands::{CommandResult, DONE, FAILED};
 use crate::identity;
-use crate::log::error_chain;
 use crate::node::Node;
 
-/// Where units look for the program.
+/// The path in the unit files.
 pub const PROGRAM: &str = "/usr/bin/kilnd";
-/// Where the package puts the unit too: one that is installed later replaces this one.
+/// The path of the unit in the package, which may be installed later.
 pub const UNIT: &str = "/usr/lib/systemd/system/kiln-identity.service";
-/// Keeps kubelet from starting on a copy whose identity is not settled.
+/// A drop-in that keeps the kubelet from starting on a clone before its reset.
 pub const GATE: &str = "/usr/lib/systemd/system/kubelet.service.d/10-kiln-identity.conf";
 const UNIT_NAME: &str = "kiln-identity.service";
-/// It gates kubelet by itself.
+/// Gates the kubelet itself.
 const CONFIG_UNIT: &str = "kiln-config.service";
 const UNIT_TEXT: &str = include_str!("../../../../../units/kiln-identity.service");
 const GATE_TEXT: &str = include_str!("install/kubelet-gate.conf");
 
-/// Why nothing was turned on.
+/// Why kilnd was not installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// Without the machine's id a copy cannot be told from its donor.
-    #[error("which machine this is cannot be told")]
+    #[error("cannot read the VM id, without which a clone cannot be detected")]
     Machine(#[source] sources::Error),
-    /// The disk says that it is another machine's, and nobody has made it this one's.
     #[error(
-        "the disk belongs to the machine {recorded} and this is {machine}: its identity is not settled (`kilnd identity`)"
+        "this disk was cloned from machine {recorded}, and its identity was not reset on this machine ({machine})\nhint: run `kilnd identity`"
     )]
-    Foreign {
-        /// Whose it is.
-        recorded: String,
-        /// Which machine this is.
-        machine: String,
-    },
-    /// The running program cannot be read.
-    #[error("{path} cannot be read")]
+    Clone { recorded: String, machine: String },
+    #[error("cannot read `{}`", path.display())]
     Program {
-        /// Where it is.
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    /// The machine's files cannot be read or written.
     #[error(transparent)]
-    Host(#[from] crate::os::Error),
+    Os(#[from] crate::os::Error),
 }
 
 /// `kilnd install`.
@@ -69,12 +58,14 @@ pub fn run(node: &Node, output: Output) -> CommandResult {
                 Output::Json => {
                     format!("{}\n", serde_json::json!({"recordedVmId": machine.as_str(), "version": version}))
                 }
-                Output::Text => format!("kilnd {version}: the disk belongs to the machine {}\n", machine.as_str()),
+                Output::Text => {
+                    format!("kilnd {version} installed; the disk belongs to machine {}\n", machine.as_str())
+                }
             };
             CommandResult { code: DONE, text }
         }
         Err(error) => {
-            node.log.error(&format!("install: {}", error_chain(&error).join(": ")));
+            node.log.report(&error);
             CommandResult { code: FAILED, text: String::new() }
         }
     }
@@ -85,7 +76,7 @@ fn own_program() -> Result<Vec<u8>, InstallError> {
     fs::read(&path).map_err(|source| InstallError::Program { path, source })
 }
 
-/// Installs this program and its unit, and says whose disk it is. What is there just so is not written again.
+/// Installs kilnd and its unit, and records the owner of the disk. Files that are up to date are not written.
 pub fn install(node: &Node, program: &[u8]) -> Result<VmId, InstallError> {
     let root = &node.root;
     let machine = sources::vm_id(&node.endpoints).map_err(InstallError::Machine)?;
@@ -93,18 +84,18 @@ pub fn install(node: &Node, program: &[u8]) -> Result<VmId, InstallError> {
     if let Some(recorded) = &recorded
         && !recorded.parse::<VmId>().is_ok_and(|id| id.is_same_machine(&machine))
     {
-        return Err(InstallError::Foreign { recorded: recorded.clone(), machine: machine.as_str().to_owned() });
+        return Err(InstallError::Clone { recorded: recorded.clone(), machine: machine.as_str().to_owned() });
     }
-    let owned =
+    let is_managed =
         enablement::is_wanted(root, CONFIG_UNIT)? || root.kind(UNIT)?.is_some() && root.kind(PROGRAM)?.is_some();
-    if !owned {
+    if !is_managed {
         root.write_differing(&[DesiredFile::new(PROGRAM, program, 0o755)], Durability::Now)?;
     }
     if recorded.is_none() {
         let line = format!("{}\n", machine.as_str());
         root.write_differing(&[DesiredFile::new(VM_ID, line, 0o644)], Durability::Now)?;
     }
-    if !owned {
+    if !is_managed {
         let files = [DesiredFile::new(GATE, GATE_TEXT, 0o644), DesiredFile::new(UNIT, UNIT_TEXT, 0o644)];
         root.write_differing(&files, Durability::Now)?;
     }

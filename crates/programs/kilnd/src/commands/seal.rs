@@ -1,4 +1,4 @@
-//! Preparing a disk to become an image: the same list as a clone's first boot, done before instead of after; and seeing that it was.
+//! `kilnd seal`: removes the identity from a disk that becomes an image, by the same list as the reset of a clone, or verifies it.
 
 use crate::os::{Durability, Root};
 use kiln_node_plan::layout::{CURRENT, GENERATIONS, STATE, VM_ID};
@@ -9,24 +9,18 @@ use serde::Serialize;
 use crate::args::Output;
 use crate::commands::{CommandResult, DONE, FAILED};
 use crate::identity::{self, INITIATOR, IQN_PREFIX, IdentityError, MACHINE_ID, UNINITIALIZED, items, join};
-use crate::log::error_chain;
 use crate::node::Node;
 
-/// Written over rather than removed; the host name of an image is nobody's.
+/// Replaced instead of deleted.
 const REPLACED: [&str; 3] = [MACHINE_ID, INITIATOR, "/etc/netplan/50-cloud-init.yaml"];
 
-/// Why a disk is not sealed.
+/// Why a disk was not sealed.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// Its identity cannot be taken away.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// No machine made of it could join.
-    #[error("how this node joined is unknown ({why}); a machine of this image may not join")]
-    Credential {
-        /// What was found.
-        why: String,
-    },
+    #[error("cannot determine how this node joined ({why}), so machines with this image may fail to join")]
+    Credential { why: String },
 }
 
 impl From<crate::os::Error> for SealError {
@@ -35,10 +29,10 @@ impl From<crate::os::Error> for SealError {
     }
 }
 
-/// Something that an image must not have.
+/// Identity that an image must not contain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The item of the list, or what it is.
+    /// The name of the item.
     pub item: String,
     pub path: String,
 }
@@ -51,27 +45,27 @@ pub fn run(node: &Node, yes: bool, check: bool, output: Output) -> CommandResult
     };
     if check || !yes {
         let code = if found.is_empty() { DONE } else { FAILED };
-        let mut ending = CommandResult { code, text: tell(&found, output) };
+        let mut result = CommandResult { code, text: list(&found, output) };
         if !check && !found.is_empty() && output == Output::Text {
-            ending.text.push_str("nothing was changed; `kilnd seal --yes` takes all of this away\n");
+            result.text.push_str("nothing was changed\nhint: run `kilnd seal --yes` to delete all of this\n");
         }
-        return ending;
+        return result;
     }
     match seal(node) {
         Ok(()) => {
             let text =
-                if output == Output::Json { "{\"sealed\":true}\n" } else { "sealed: shut the machine down now\n" };
+                if output == Output::Json { "{\"sealed\":true}\n" } else { "sealed; shut down the machine now\n" };
             CommandResult { code: DONE, text: text.to_owned() }
         }
         Err(error) => fail(node, &error),
     }
 }
 
-/// Everything that an image must not have and this disk has.
+/// The identity on this disk.
 pub fn find(root: &Root) -> Result<Vec<Finding>, SealError> {
     let mut found = Vec::new();
     for item in items::all(root)?.into_iter().filter(|item| item.treatment != Treatment::Keep) {
-        for path in item.telling(root)? {
+        for path in item.paths_with_identity(root)? {
             found.push(Finding { item: item.name.clone(), path });
         }
     }
@@ -85,31 +79,31 @@ pub fn find(root: &Root) -> Result<Vec<Finding>, SealError> {
     if let Some(JoinCredential::BootstrapToken { token_id, .. }) = join::credential(root)? {
         found.push(Finding { item: "join credential".to_owned(), path: format!("bootstrap token {token_id}") });
     }
-    for (path, _) in join::named(root)?.into_iter().filter(|(_, is_token)| *is_token) {
+    for (path, _) in join::credential_files(root)?.into_iter().filter(|(_, is_token)| *is_token) {
         found.push(Finding { item: "join credential".to_owned(), path });
     }
     Ok(found)
 }
 
-/// Takes the identity away. Whose disk it is goes last: what is cut off before that is the same machine, or a clone, and never a new disk
-/// with an old identity.
+/// Deletes the identity. The recorded owner is deleted last: if kilnd is interrupted, the disk is still that of the same machine or of a clone,
+/// never a disk without an owner but with an old identity.
 pub fn seal(node: &Node) -> Result<(), SealError> {
     let root = &node.root;
     if let Some(JoinCredential::Unknown { why }) = join::credential(root)? {
         return Err(SealError::Credential { why });
     }
     let cleaned =
-        node.log.step("take the identity away", || identity::clean(root, &REPLACED, |line| node.log.info(line)))?;
+        node.log.step("delete the identity", || identity::clean(root, &REPLACED, |line| node.log.info(line)))?;
     node.log.info(&format!("seal: {}; {}", cleaned.items.join(", "), cleaned.credential));
     let machine_id = format!("{UNINITIALIZED}\n");
     let mut files = vec![DesiredFile::new(MACHINE_ID, machine_id, 0o444)];
     let named = root.read_if_exists(INITIATOR)?.unwrap_or_default();
     if String::from_utf8_lossy(&named).contains(IQN_PREFIX) {
-        // What the package itself puts there: its start draws a name.
+        // As in the package: a name is generated at the next start.
         files.push(DesiredFile::new(INITIATOR, b"GenerateName=yes\n", 0o600));
     }
     root.write_all(&files, Durability::Now)?;
-    identity::neutralise(root)?;
+    identity::remove_mac_addresses(root)?;
     root.remove(CURRENT, Durability::Later)?;
     root.remove_tree(GENERATIONS)?;
     root.sync(&["/"])?;
@@ -117,7 +111,7 @@ pub fn seal(node: &Node) -> Result<(), SealError> {
     Ok(())
 }
 
-fn tell(found: &[Finding], output: Output) -> String {
+fn list(found: &[Finding], output: Output) -> String {
     if output == Output::Json {
         return format!("{}\n", serde_json::json!({ "sealed": found.is_empty(), "found": found }));
     }
@@ -128,6 +122,6 @@ fn tell(found: &[Finding], output: Output) -> String {
 }
 
 fn fail(node: &Node, error: &SealError) -> CommandResult {
-    node.log.error(&format!("seal: {}", error_chain(error).join(": ")));
+    node.log.report(error);
     CommandResult { code: FAILED, text: String::new() }
 }

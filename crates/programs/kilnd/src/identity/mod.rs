@@ -1,5 +1,10 @@
-//! Whose disk this is: decided once, early and without a network. A disk that woke up in another machine gets an identity of its own
-//! before anybody reads the old one.
+//! `kilnd identity`: detects a cloned disk and resets its identity, early in the boot and without a network.
+//!
+//! Clone detection compares the VM id that is recorded on the disk with the id in DMI. If they differ, the disk was cloned: [`reset`] deletes
+//! everything on the list of [`items`], [`fresh`] creates a new identity, [`netplan`] and [`tenants`] handle the network configuration and
+//! the remains of containers, and [`ancestry`] records the clone. [`join`] determines how the kubelet joins. The donor's disk is never
+//! cleaned; every clone resets itself before any service reads the old identity. If the VM id cannot be read, kilnd does not guess: the gate
+//! stays closed.
 
 pub mod ancestry;
 mod fresh;
@@ -19,38 +24,33 @@ use crate::apply::enablement;
 use crate::args::Output;
 use crate::boot::kind::{BootKind, BootRecord};
 use crate::commands::{CommandResult, DONE, FAILED};
-use crate::log::error_chain;
 use crate::node::Node;
 
 pub use fresh::{INITIATOR, IQN_PREFIX, MACHINE_ID, UNINITIALIZED};
-pub use netplan::neutralise;
+pub use netplan::remove_mac_addresses;
 pub use reset::{Cleaned, clean};
 
-/// Who records whose disk this is, once a node has its configuration.
+/// Records the owner of the disk at the end of a first boot.
 const CONFIG_UNIT: &str = "kiln-config.service";
 
-/// Why a machine has no identity of its own. The gate stays shut.
+/// Why the identity could not be established. The gate stays closed.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// Nobody can say whether this is a clone.
-    #[error("the disk belongs to the machine {recorded}, and whether this is it cannot be told")]
+    #[error("cannot determine whether this disk was cloned from machine {recorded}: the VM id is unreadable")]
     Unknown {
-        /// The recorded id.
         recorded: String,
         #[source]
         source: sources::Error,
     },
-    /// A drop-in of the image cannot be followed.
-    #[error("the image's list of identities is not sound")]
+    #[error("invalid identity drop-in")]
     DropIn(#[from] BadDropIn),
-    /// The machine's files cannot be read or written.
     #[error(transparent)]
-    Host(#[from] crate::os::Error),
+    Os(#[from] crate::os::Error),
 }
 
 /// `kilnd identity`.
 pub fn run(node: &Node, output: Output) -> CommandResult {
-    match settle(node) {
+    match establish(node) {
         Ok(record) => {
             let text = match output {
                 Output::Json => format!("{}\n", serde_json::json!(record)),
@@ -59,25 +59,25 @@ pub fn run(node: &Node, output: Output) -> CommandResult {
             CommandResult { code: DONE, text }
         }
         Err(error) => {
-            node.log.error(&format!("identity: {}", error_chain(&error).join(": ")));
+            node.log.report(&error);
             CommandResult { code: FAILED, text: String::new() }
         }
     }
 }
 
-/// Decides what this boot is, makes a clone a machine of its own, and says so to everybody who comes later.
-pub fn settle(node: &Node) -> Result<BootRecord, IdentityError> {
+/// Determines the kind of this boot, resets a clone, and records the kind for later commands.
+pub fn establish(node: &Node) -> Result<BootRecord, IdentityError> {
     let recorded = recorded(node)?;
     let record = decide(recorded, sources::vm_id(&node.endpoints))?;
-    node.log.info(&format!("identity: {} boot", record.kind.as_str()));
+    node.log.info(&format!("kind of boot: {}", record.kind.as_str()));
     let id = record.vm_id.as_deref();
     match record.kind {
         BootKind::Again => {}
-        BootKind::First => node.log.step("make what is missing", || fresh::complete(node))?,
+        BootKind::First => node.log.step("create missing identity files", || fresh::complete(node))?,
         BootKind::Clone => {
             let donor = record.recorded.as_deref().unwrap_or_default();
             node.log.step("reset the identity", || reset::reset(node, donor, id))?;
-            // Where nobody configures the node after us, nobody else records it.
+            // Without kiln-config.service, no later unit records the owner.
             if let Some(id) = id.filter(|_| !enablement::is_wanted(&node.root, CONFIG_UNIT).unwrap_or(true)) {
                 node.root.sync(&["/"])?;
                 let line = format!("{id}\n");
@@ -90,19 +90,19 @@ pub fn settle(node: &Node) -> Result<BootRecord, IdentityError> {
     Ok(record)
 }
 
-/// The machine that the disk belongs to; none when it belongs to nobody.
+/// The VM id that is recorded on the disk.
 pub fn recorded(node: &Node) -> Result<Option<String>, crate::os::Error> {
     let bytes = node.root.read_if_exists(VM_ID)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|id| !id.is_empty()))
 }
 
-/// What a boot is, by whom the disk belongs to and which machine this is.
+/// Determines the kind of a boot.
 fn decide(recorded: Option<String>, machine: Result<VmId, sources::Error>) -> Result<BootRecord, IdentityError> {
     let (kind, machine) = match (&recorded, machine) {
         (None, machine) => (BootKind::First, machine.ok()),
         (Some(recorded), Err(source)) => return Err(IdentityError::Unknown { recorded: recorded.clone(), source }),
         (Some(recorded), Ok(machine)) => {
-            // What is no id any more cannot be ours.
+            // A damaged id cannot be ours.
             let same = recorded.parse::<VmId>().is_ok_and(|id| id.is_same_machine(&machine));
             (if same { BootKind::Again } else { BootKind::Clone }, Some(machine))
         }
@@ -122,19 +122,19 @@ mod tests {
     }
 
     #[test]
-    fn a_boot_is_the_first_another_or_that_of_a_clone() {
+    fn kind_of_boot_follows_from_the_ids() {
         assert_eq!(kind(None, ID), BootKind::First);
         assert_eq!(kind(Some(ID), ID), BootKind::Again);
-        assert_eq!(kind(Some("902DA516-5F3C-3E4A-8B57-7F2B4C6D8E90"), ID), BootKind::Again, "the other spelling");
+        assert_eq!(kind(Some("902DA516-5F3C-3E4A-8B57-7F2B4C6D8E90"), ID), BootKind::Again, "the other byte order");
         assert_eq!(kind(Some(OTHER), ID), BootKind::Clone);
         assert_eq!(kind(Some("garbage"), ID), BootKind::Clone);
     }
 
     #[test]
-    fn a_disk_with_an_owner_in_a_machine_without_an_id_is_not_guessed_at() {
+    fn unreadable_id_is_an_error_if_the_disk_has_an_owner() {
         let none = || Err(sources::Error::Read { path: "/sys/x".into(), source: std::io::Error::other("none") });
         let error = decide(Some(ID.to_owned()), none()).expect_err("unknown");
         assert!(error.to_string().contains(ID), "{error}");
-        assert_eq!(decide(None, none()).expect("nobody's").kind, BootKind::First);
+        assert_eq!(decide(None, none()).expect("no owner").kind, BootKind::First);
     }
 }

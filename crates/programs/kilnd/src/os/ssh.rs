@@ -53,7 +53,7 @@ impl HostKey {
         text(&mut blob, KIND.as_bytes());
         text(&mut blob, public);
 
-        // The same number twice, by which a reader of an encrypted key verifies the passphrase.
+        // The same number twice: readers of encrypted keys use it to verify the passphrase.
         let mut secret = [check.to_be_bytes(), check.to_be_bytes()].concat();
         text(&mut secret, KIND.as_bytes());
         text(&mut secret, public);

@@ -161,7 +161,7 @@ fn credential(endpoints: &Endpoints, lookups: &mut Vec<Lookup>) -> Option<Decode
     }
 }
 
-/// The content of the provisioning media, once it is no placeholder any more.
+/// The content of the provisioning media, once Azure has replaced the placeholder.
 fn media(endpoints: &Endpoints, imds: &Imds, wait: &dyn Wait, lookups: &mut Vec<Lookup>) -> Option<OvfEnv> {
     let read = |lookups: &mut Vec<Lookup>| match ovf_env(endpoints) {
         Ok(found) => found,

@@ -28,7 +28,7 @@ pub(crate) struct Http {
     seed: u64,
 }
 
-/// A request.
+/// A GET request, or a POST with a body.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpRequest<'a> {
     pub(crate) url: String,

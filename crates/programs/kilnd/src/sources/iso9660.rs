@@ -39,7 +39,7 @@ fn root_folder(media: &mut (impl Read + Seek)) -> io::Result<Option<Extent>> {
         match (sector[0], &sector[1..6]) {
             // The primary volume; the record of its root folder is at offset 156.
             (1, b"CD001") => return Ok(extent(&sector[156..190])),
-            // The terminator.
+            // Set terminator.
             (255, b"CD001") => return Ok(None),
             (_, b"CD001") => {}
             _ => return Ok(None),

@@ -34,7 +34,7 @@ pub enum Outcome {
     Broken,
 }
 
-/// What to do after an attempt.
+/// The decision after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Use the response.
@@ -67,7 +67,7 @@ impl Rules {
         Self { deadline: self.deadline.min(deadline), ..self }
     }
 
-    /// What to do after an attempt. `attempt` counts from 1; `seed` spreads machines that start together.
+    /// Decides what to do after an attempt. `attempt` counts from 1; `seed` spreads machines that start together.
     pub fn next(&self, attempt: u32, elapsed: Duration, outcome: Outcome, seed: u64) -> Next {
         let pause = match outcome {
             Outcome::Status { status: 200..=299, .. } => return Next::Accept,

@@ -199,7 +199,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Reports to the wire server that the machine has started, if the document says so. Once per first boot.
+    /// Reports to the wire server that the machine has started, if `spec.platform.reportReady` is set. Once per first boot.
     pub(super) fn report_ready(&mut self) {
         let wanted = self.in_force.as_ref().is_some_and(|(_, config)| config.spec.platform.report_ready == Some(true));
         if !wanted || self.reported_ready {

@@ -39,7 +39,7 @@ pub(super) fn condition(
         (Some(why), _) => (
             ConditionStatus::False,
             "Unhealthy",
-            format!("{in_force} but not healthy ({why}), and there is no earlier generation"),
+            format!("{in_force} but not healthy ({why}), and no earlier generation exists"),
         ),
         (None, CandidateOutcome::Rejected(why)) => (ConditionStatus::False, "Rejected", format!("{why}; {in_force}")),
         (None, CandidateOutcome::Reverted(why)) => (ConditionStatus::False, "Reverted", format!("{why}; {in_force}")),

@@ -268,7 +268,8 @@ impl<'n> Watch<'n> {
         if std::mem::replace(&mut self.has_host_keys, true) || !new || !self.node.root.is_host() {
             return;
         }
-        let made = self.node.log.step("generate the remaining host keys", || deferred::make_host_keys(&self.node.root));
+        let made =
+            self.node.log.step("generate the remaining host keys", || deferred::generate_host_keys(&self.node.root));
         let reloaded = match made {
             Ok(true) => services::reload_sshd(self.node),
             Ok(false) => Ok(()),
@@ -331,7 +332,7 @@ impl<'n> Watch<'n> {
             Ok(None) => {
                 self.schedule.mark_overdue();
                 self.overdue = Some(reason.to_owned());
-                let line = format!("not healthy {reason}; there is no earlier generation to revert to");
+                let line = format!("not healthy {reason}; no earlier generation exists");
                 self.announce(Severity::Warning, "KilnUnhealthy", &line);
                 self.report(Outcome::Failed, Some(reason));
             }

@@ -65,7 +65,7 @@ impl Stage {
     }
 
     /// The same with a fake kubelet and containerd.
-    pub(crate) fn with_stand_ins(name: &str) -> Blueprint {
+    pub(crate) fn with_fakes(name: &str) -> Blueprint {
         let service = |program: &str| format!("[Unit]\nDescription=stand-in\n[Service]\nExecStart={program}\n");
         Self::kilnd(name)
             .file("/usr/lib/kiln/image.json", IMAGE)

@@ -3,7 +3,7 @@
 //! of systemd-nspawn. Each further line of `run` is one step:
 //!
 //! ```text
-//! medium FILE [HOST]         attach provisioning media with this NodeConfig; `medium ahead`: of a pre-provisioned VM; `medium gone`: detach
+//! media FILE [HOST]          attach provisioning media with this NodeConfig; `media preprovisioned`: placeholders; `media none`: detach
 //! imds up | down | hangs     set the state of the metadata service
 //! user-data FILE             set the user data that it returns
 //! boot  reboot  off  cut     change the power state; `cut` does not shut down first
@@ -11,10 +11,10 @@
 //! hurry N                    divide the timeouts of `kilnd boot` by N
 //! put PATH FILE              copy a file of the case to the machine's disk
 //! wait committed N           until generation N is committed
-//! wait returned N            until generation N was reverted
+//! wait reverted N            until generation N was reverted
 //! wait kubelet N             until kubelet has been started N times
 //! wait active|failed UNIT    until a unit is in that state
-//! wait asked N               until user data was requested N more times
+//! wait polls N               until user data was requested N more times
 //! wait requests N            until the metadata service received N requests
 //! requests at most N         assert that it received no more than N
 //! until COMMAND              wait until a shell command in the machine succeeds
@@ -85,10 +85,10 @@ impl Runner {
         let words: Vec<&str> = line.split_whitespace().collect();
         let rest = line.split_once(' ').map_or("", |(_, rest)| rest);
         match words[..] {
-            ["medium", "ahead"] => self.machine.hardware("cd/ovf-env.xml", placeholder()),
-            ["medium", "gone"] => self.machine.detach("cd"),
-            ["medium", file] => self.attach_media(file, HOST),
-            ["medium", file, host] => self.attach_media(file, host),
+            ["media", "preprovisioned"] => self.machine.hardware("cd/ovf-env.xml", placeholder()),
+            ["media", "none"] => self.machine.detach("cd"),
+            ["media", file] => self.attach_media(file, HOST),
+            ["media", file, host] => self.attach_media(file, host),
             ["imds", "up"] => self.imds = Service::Up(Cloud::start(&self.machine)),
             ["imds", "down"] => self.imds = Service::Down,
             ["imds", "hangs"] => self.imds = hanging(&self.machine),
@@ -129,20 +129,21 @@ impl Runner {
         let machine = &self.machine;
         match *words {
             ["committed", generation] => Stage::wait_committed(machine, number(generation)),
-            ["returned", generation] => {
+            ["reverted", generation] => {
                 machine.wait_until(&format!("generation {generation} was reverted"), |machine| {
                     let state = load_state(machine)?;
-                    let refused = numbers(&state["refused"]).contains(&number(generation)) && state["trial"].is_null();
+                    let rejected =
+                        numbers(&state["rejected"]).contains(&number(generation)) && state["trial"].is_null();
                     // The state is written before the revert is applied.
                     let link = machine.run(&["readlink", "/etc/kiln/current"]).stdout;
                     let is_linked =
                         state["committed"]["folder"].as_str().is_some_and(|folder| link.trim().ends_with(folder));
-                    (refused && is_linked).then_some(())
+                    (rejected && is_linked).then_some(())
                 })
             }
             ["kubelet", times] => drop(Stage::wait_for_kubelet(machine, number(times))),
             [state @ ("active" | "failed" | "inactive"), unit] => machine.wait_for(unit, state),
-            ["asked", times] => {
+            ["polls", times] => {
                 let wanted = self.cloud().user_data_requests() + number::<usize>(times);
                 machine.wait_until("user data was requested", |_| {
                     (self.cloud().user_data_requests() >= wanted).then_some(())
@@ -182,7 +183,7 @@ impl Runner {
 /// The machine of a case.
 fn blueprint(case: &Path, name: &str) -> Blueprint {
     let arguments = fs::read_to_string(case.join("arguments")).unwrap_or_default();
-    arguments.lines().fold(Stage::with_stand_ins(name), Blueprint::argument)
+    arguments.lines().fold(Stage::with_fakes(name), Blueprint::argument)
 }
 
 /// A metadata service that does not answer until it is dropped.
@@ -201,14 +202,14 @@ fn hanging(machine: &Machine) -> Service {
 fn state(machine: &Machine) -> String {
     let state = load_state(machine).unwrap_or_default();
     let generation = |value: &Value| value["number"].as_u64().map_or("none".to_owned(), |number| number.to_string());
-    let refused: Vec<String> = numbers(&state["refused"]).iter().map(u64::to_string).collect();
+    let rejected: Vec<String> = numbers(&state["rejected"]).iter().map(u64::to_string).collect();
     let boot = Stage::json(machine, "/run/kiln/boot.json");
     format!(
-        "{} boot, committed {}, on trial {}, refused {}, pods {}",
+        "{} boot, committed {}, on trial {}, rejected {}, pods {}",
         boot["kind"].as_str().unwrap_or("no"),
         generation(&state["committed"]),
         generation(&state["trial"]["generation"]),
-        if refused.is_empty() { "none".to_owned() } else { refused.join(" ") },
+        if rejected.is_empty() { "none".to_owned() } else { rejected.join(" ") },
         pods(machine).map_or("not set".to_owned(), |pods| pods.to_string()),
     )
 }

@@ -1,4 +1,4 @@
-//! A host in a private network that answers by a script, and a time that passes only when somebody waits.
+//! A scripted HTTP server in a private network, and a clock that advances only when the client waits.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,26 +9,26 @@ use std::time::Duration;
 
 use kilnd::sources::{Endpoints, Wait};
 
-/// A time that passes only when somebody waits.
+/// A clock that advances only when the client waits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Virtual {
+pub(crate) struct VirtualClock {
     millis: Arc<AtomicU64>,
     pub(crate) networks: Arc<AtomicU64>,
 }
 
-impl Virtual {
+impl VirtualClock {
     fn pass(&self, time: Duration) {
         self.millis.fetch_add(u64::try_from(time.as_millis()).expect("short"), Ordering::SeqCst);
     }
 }
 
-impl Wait for Virtual {
+impl Wait for VirtualClock {
     fn now(&self) -> Duration {
         Duration::from_millis(self.millis.load(Ordering::SeqCst))
     }
 
     fn sleep(&self, time: Duration) {
-        assert!(!time.is_zero(), "nobody waits for nothing");
+        assert!(!time.is_zero(), "a wait of zero");
         self.pass(time);
     }
 
@@ -38,44 +38,44 @@ impl Wait for Virtual {
     }
 }
 
-/// One request, as it came.
+/// A received request; `head` is in lower case.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub(crate) line: String,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-/// An answer: status, further headers, body.
+/// A response: status, additional headers, body. Status 0 closes the connection.
 pub(crate) type Answer = (u16, String, Vec<u8>);
 
-/// A host whose services answer by a function.
+/// An HTTP server whose responses come from a function of the request and its number.
 pub(crate) struct Host {
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Host {
-    /// Whoever asks it is a client of the metadata service, and such a client must not be where the real one could answer.
-    pub(crate) fn new(answer: impl Fn(&Asked, usize) -> Answer + Send + 'static) -> Self {
+    /// Starts a server on loopback. Its clients are clients of the metadata service, so they must run in a private network.
+    pub(crate) fn new(answer: impl Fn(&Request, usize) -> Answer + Send + 'static) -> Self {
         testkit::assert_private();
         Self::on(TcpListener::bind("127.0.0.1:0").expect("loopback"), answer)
     }
 
-    pub(crate) fn on(listener: TcpListener, answer: impl Fn(&Asked, usize) -> Answer + Send + 'static) -> Self {
+    pub(crate) fn on(listener: TcpListener, answer: impl Fn(&Request, usize) -> Answer + Send + 'static) -> Self {
         let url = format!("http://{}", listener.local_addr().expect("bound"));
-        let asked = Arc::<Mutex<Vec<Asked>>>::default();
-        let kept = Arc::clone(&asked);
+        let requests = Arc::<Mutex<Vec<Request>>>::default();
+        let recorded = Arc::clone(&requests);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let _ = serve(stream, &answer, &kept);
+                let _ = serve(stream, &answer, &recorded);
             }
         });
-        Self { url, asked }
+        Self { url, requests }
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().expect("no panic").clone()
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().expect("no panic").clone()
     }
 
     pub(crate) fn endpoints(&self) -> Endpoints {
@@ -92,8 +92,8 @@ impl Host {
 
 fn serve(
     mut stream: TcpStream,
-    answer: &impl Fn(&Asked, usize) -> Answer,
-    kept: &Mutex<Vec<Asked>>,
+    answer: &impl Fn(&Request, usize) -> Answer,
+    recorded: &Mutex<Vec<Request>>,
 ) -> std::io::Result<()> {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     let head = loop {
@@ -113,14 +113,14 @@ fn serve(
         bytes.extend_from_slice(&buffer[..read]);
     }
     let body = String::from_utf8_lossy(&bytes[head.len()..]).into_owned();
-    let asked = Asked { line: head.lines().next().unwrap_or_default().to_owned(), head: lower, body };
+    let request = Request { line: head.lines().next().unwrap_or_default().to_owned(), head: lower, body };
     let (status, headers, body) = {
-        let mut all = kept.lock().expect("no panic");
-        all.push(asked.clone());
-        answer(&asked, all.len())
+        let mut all = recorded.lock().expect("no panic");
+        all.push(request.clone());
+        answer(&request, all.len())
     };
     if status == 0 {
-        // The connection breaks.
+        // Close the connection without a response.
         return Ok(());
     }
     write!(stream, "HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n", body.len())?;

@@ -1,4 +1,4 @@
-//! The root file system grows to its disk: first its partition, then itself.
+//! Grows the root partition and its file system to the size of the disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,23 @@ use std::process::{Command, Stdio};
 use super::file_system;
 use crate::apply::Error;
 
-/// What the kernel counts disks in, whatever their own sectors are.
+/// The unit of sizes in sysfs, whatever the sector size.
 const SECTOR: u64 = 512;
 
-/// What may be left at the end of a disk: a table's copy and what partitions are aligned to, in sectors of 512 bytes.
+/// Space that may stay free at the end of a disk, for the backup GPT and alignment, in sectors of 512 bytes.
 const SLACK: u64 = 4096;
 
-/// Where the kernel describes disks, by name and by number.
+/// Block devices by name and by number.
 const BLOCK: &str = "/sys/class/block";
 const NUMBERS: &str = "/sys/dev/block";
 
-/// Where things are; tests have their own.
+/// Paths; tests use other ones.
 #[derive(Clone, Debug)]
 struct Disks {
     block: PathBuf,
     numbers: PathBuf,
     devices: PathBuf,
-    /// Where the root file system is to be found.
+    /// The mount point of the root file system.
     root: PathBuf,
     mounts: String,
     tools: Vec<PathBuf>,
@@ -39,13 +39,12 @@ struct Partition {
     is_full: bool,
 }
 
-/// Whether nothing is left to grow into, for the partition and for the file system on it. What has no partition has nothing: a disk without
-/// any, a network's root.
+/// Whether neither the root partition nor its file system can grow. True without a partition, for example on a network file system.
 pub fn is_root_grown(mountinfo: &str) -> bool {
     Disks::new(mountinfo.to_owned()).root().is_none_or(|partition| !partition.has_room && partition.is_full)
 }
 
-/// Grows the root's partition where there is room behind it, and the file system to its partition.
+/// Grows the root partition if there is free space after it, and the file system.
 pub fn grow_root() -> Result<(), Error> {
     let path = PathBuf::from("/proc/self/mountinfo");
     let mounts = fs::read_to_string(&path).map_err(|source| Error::Io { path, source })?;
@@ -53,7 +52,7 @@ pub fn grow_root() -> Result<(), Error> {
 }
 
 impl Disks {
-    /// This machine's.
+    /// The disks of this machine.
     fn new(mounts: String) -> Self {
         let tools =
             ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib/systemd", "/lib/systemd"].map(PathBuf::from).to_vec();
@@ -68,9 +67,9 @@ impl Disks {
             if let Some(tool) = self.tool("growpart") {
                 run(&tool, &[&device, &number], "")?;
             } else {
-                // The same without cloud-utils: everything behind it belongs to it.
+                // The same without cloud-utils.
                 run(&self.needed("sfdisk")?, &["--no-reread", "--force", "-N", &number, &device], ", +\n")?;
-                // A partition that is in use keeps its old end in the kernel until somebody says so.
+                // The kernel must be notified, because the partition is in use.
                 run(&self.needed("partx")?, &["--update", "--nr", &number, &device], "")?;
             }
         }
@@ -82,8 +81,8 @@ impl Disks {
         let (ahead, behind) = line.split_once(" - ")?;
         let (kind, source) = behind.split_once(' ')?;
         let source = source.split(' ').next()?;
-        // By its number: a kernel without an initial file system calls it `/dev/root`, and no such device is there. By its name where the
-        // number is one that the file system made up.
+        // By number, because without an initrd the kernel names the device `/dev/root`, which does not exist. By name if the number is
+        // virtual, as with btrfs.
         let by_number = fs::canonicalize(self.numbers.join(ahead.split(' ').nth(2)?));
         let folder =
             by_number.ok().or_else(|| fs::canonicalize(self.block.join(source.strip_prefix("/dev/")?)).ok())?;
@@ -92,7 +91,7 @@ impl Disks {
         let disk = folder.parent()?;
         let size = number(&folder, "size")?;
         let end = number(&folder, "start")? + size;
-        // Another partition behind it is in the way.
+        // Another partition after it prevents growing.
         let others = fs::read_dir(disk).ok()?.flatten().filter_map(|entry| number(&entry.path(), "start"));
         let is_last = others.max()? < end;
         let has_room = is_last && end + SLACK < number(disk, "size")?;
@@ -122,14 +121,14 @@ fn run(tool: &Path, args: &[&str], input: &str) -> Result<(), Error> {
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
     if let Some(mut pipe) = child.stdin.take() {
-        // A tool that reads nothing closes its end.
+        // Fails if the tool does not read its input.
         let _ = pipe.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    // growpart ends with 1 and this word when there is nothing to do.
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    // growpart exits with 1 and this word if there is nothing to do.
     let nothing = String::from_utf8_lossy(&output.stdout).contains("NOCHANGE");
-    if output.status.success() || nothing { Ok(()) } else { Err(failed(said)) }
+    if output.status.success() || nothing { Ok(()) } else { Err(failed(message)) }
 }
 
 #[cfg(test)]
@@ -139,10 +138,10 @@ mod tests {
     use super::super::file_system::tests::ext4;
     use super::*;
 
-    /// How large the second partition is, in sectors.
+    /// The size of the second partition, in sectors.
     const SIZE: u64 = 1_000_000;
 
-    /// A machine with a disk of these sectors and its root on the second of two partitions, which it fills.
+    /// A machine whose root file system fills the second partition of a disk of this size.
     fn machine(folder: &Path, disk: u64, tools: &[&str]) -> Disks {
         let put = |path: &str, text: String| {
             let path = folder.join(path);
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_partition_grows_where_there_is_room_behind_it() {
+    fn last_partition_grows_into_free_space() {
         let folder = tempfile::tempdir().expect("a folder");
         let disks = machine(folder.path(), 4_000_000, &["growpart", "sfdisk", "systemd-growfs"]);
         assert_eq!(disks.root(), Some(Partition { disk: "sda".to_owned(), number: 2, has_room: true, is_full: true }));
@@ -188,22 +187,22 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_did_not_grow_with_its_partition_is_still_to_grow() {
+    fn file_system_smaller_than_its_partition_grows() {
         let folder = tempfile::tempdir().expect("a folder");
         let disks = machine(folder.path(), 1_104_000, &["systemd-growfs"]);
         let grown = |disks: &Disks| disks.root().is_none_or(|root| !root.has_room && root.is_full);
         assert!(grown(&disks));
         fs::write(folder.path().join("dev/sda2"), ext4(SIZE * SECTOR / 2)).expect("written");
-        assert!(!grown(&disks), "its partition has no room behind it, and it is half as large");
+        assert!(!grown(&disks), "the partition is full-size, but the file system has half of it");
         disks.grow().expect("grown");
         assert_eq!(fs::read_to_string(folder.path().join("log")).expect("a log"), "systemd-growfs /\n");
         fs::remove_file(folder.path().join("dev/sda2")).expect("removed");
-        let shut = Disks { root: folder.path().join("nowhere"), ..disks };
-        assert!(!grown(&shut), "and so it is where neither can be looked at");
+        let unreadable = Disks { root: folder.path().join("nowhere"), ..disks };
+        assert!(!grown(&unreadable), "unknown sizes do not count as grown");
     }
 
     #[test]
-    fn a_root_that_the_kernel_found_by_itself_is_known_by_its_number() {
+    fn root_device_is_found_by_number_or_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut disks = machine(folder.path(), 4_000_000, &[]);
         disks.mounts = "22 1 8:2 / / rw,relatime shared:1 - ext4 /dev/root rw\n".to_owned();
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn without_growpart_the_table_is_edited() {
+    fn sfdisk_is_used_without_growpart() {
         let folder = tempfile::tempdir().expect("a folder");
         machine(folder.path(), 4_000_000, &["sfdisk", "partx", "systemd-growfs"]).grow().expect("grown");
         let log = fs::read_to_string(folder.path().join("log")).expect("a log");
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_and_a_partition_that_is_not_the_last_stay() {
+    fn full_disk_and_inner_partition_do_not_grow() {
         let folder = tempfile::tempdir().expect("a folder");
         let full = machine(folder.path(), 1_104_000, &["systemd-growfs"]);
         assert!(!full.root().expect("a root").has_room);
@@ -232,14 +231,14 @@ mod tests {
         let other = tempfile::tempdir().expect("a folder");
         let mut disks = machine(other.path(), 4_000_000, &[]);
         disks.mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n".to_owned();
-        assert!(!disks.root().expect("a root").has_room, "another one is behind it");
+        assert!(!disks.root().expect("a root").has_room, "another partition follows");
         assert!(disks.grow().expect_err("no tool").to_string().contains("systemd-growfs"));
         disks.mounts = "22 1 0:1 / / rw - overlay overlay rw\n".to_owned();
         assert_eq!(disks.root(), None);
     }
 
     #[test]
-    fn what_a_tool_says_is_told() {
+    fn error_contains_the_output_of_the_tool() {
         let folder = tempfile::tempdir().expect("a folder");
         let tool = folder.path().join("tool");
         testkit::script(&tool, "echo no such disk >&2\nexit 3");

@@ -16,7 +16,7 @@ use crate::apply::{Error, ServiceError};
 use crate::node::Node;
 
 pub use grow::{grow_root, is_root_grown};
-pub use host_keys::make_host_keys;
+pub use host_keys::generate_host_keys;
 
 /// Replaces the swap file; 0 removes it. The kernel cannot resize one that is in use.
 pub fn swap(node: &Node, path: &str, mib: u64) -> Result<(), Error> {

@@ -1,20 +1,20 @@
-//! A swap file, without the tool that makes one.
+//! Creates swap files without `mkswap`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// What the kernel counts swap in, on every machine that kiln runs on.
+/// The page size of all supported architectures.
 const PAGE: u64 = 4096;
-/// Where the header stands in the first page; before it there is room for a boot loader.
+/// The offset of the header; the space before it is for a boot loader.
 const HEADER: u64 = 1024;
-/// What the first page ends with.
+/// At the end of the first page.
 const MAGIC: &[u8; 10] = b"SWAPSPACE2";
-/// How much is written at once.
+/// The size of a write.
 const CHUNK: usize = 1 << 20;
 
-/// Makes a swap file of this size. Nobody but the superuser reads it: memory of every program goes there.
+/// Creates a swap file. Only root may read it, because it contains memory of all programs.
 pub(super) fn make(path: &Path, mib: u64) -> io::Result<()> {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -24,13 +24,13 @@ pub(super) fn make(path: &Path, mib: u64) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let made = fill(&mut file, mib).and_then(|()| header(&mut file, mib)).and_then(|()| file.sync_all());
     if made.is_err() {
-        // Half of one would only take room.
+        // An incomplete file would only waste space.
         let _ = std::fs::remove_file(path);
     }
     made
 }
 
-/// The kernel refuses a file with holes, so every block is written; not every file system can reserve them instead.
+/// Writes every block, because the kernel rejects files with holes and not every file system supports `fallocate`.
 fn fill(file: &mut File, mib: u64) -> io::Result<()> {
     let zeros = vec![0; CHUNK];
     (0..mib).try_for_each(|_| file.write_all(&zeros))
@@ -38,9 +38,10 @@ fn fill(file: &mut File, mib: u64) -> io::Result<()> {
 
 fn header(file: &mut File, mib: u64) -> io::Result<()> {
     let pages = mib * (CHUNK as u64) / PAGE;
-    let last = u32::try_from(pages - 1).map_err(|_| io::Error::other("a swap file has fewer than 2^32 pages"))?;
+    let last =
+        u32::try_from(pages - 1).map_err(|_| io::Error::other("too large: a swap file has fewer than 2^32 pages"))?;
     file.seek(SeekFrom::Start(HEADER))?;
-    // Version, number of the last page, no bad pages; in the machine's own order of bytes.
+    // Version, number of the last page, number of bad pages; in native byte order.
     for word in [1, last, 0] {
         file.write_all(&u32::to_ne_bytes(word))?;
     }
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_swap_file_has_the_header_that_the_kernel_looks_for() {
+    fn swap_file_has_a_valid_header() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("swap");
         std::fs::write(&path, "an old one").expect("written");
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_leaves_nothing() {
+    fn failure_leaves_no_file() {
         let folder = tempfile::tempdir().expect("a folder");
         assert!(make(&folder.path().join("no/such/folder"), 1).is_err());
     }

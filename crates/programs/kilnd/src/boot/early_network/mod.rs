@@ -1,7 +1,7 @@
 //! The early network: an address and a route for the requests of a first boot, before the image's own network is up.
 //!
 //! The network manager of an image (systemd-networkd, NetworkManager, cloud-init) starts late and pulls in many other units. A machine whose
-//! document is in the metadata service would have to wait for all of them before its kubelet can start. So if there is no route to the
+//! document is in the metadata service would have to wait for all of them before its kubelet can start. So without a route to the
 //! metadata service, kilnd gets an address by DHCP itself, on the first interface of the host that udev has finished naming, and
 //! configures it as a /32 with a lifetime of two minutes and a single host route to the service. Nothing else on the machine can use
 //! that address for anything else, and the network manager is not disturbed: as soon as it configures an address, kilnd stops. At the
@@ -39,7 +39,7 @@ const FAILURES: u32 = 3;
 /// A [`Wait`] that configures the early network when a request to the metadata service has no route.
 pub struct EarlyNetwork<'a> {
     node: &'a Node,
-    /// The metadata service; without it there is no early network.
+    /// The metadata service; none to disable the early network.
     target: Option<SocketAddrV4>,
     transaction: u32,
     state: RefCell<State>,

@@ -1,5 +1,5 @@
-//! Reading a bolt database, the file in which containerd keeps its lists. Read-only, bounded, and without its lock: pages are never
-//! changed in place, and a file that changes meanwhile at worst cannot be read.
+//! A reader for bolt databases, which containerd uses. Read-only, bounded, and without the lock: bolt never changes pages in place, so a
+//! concurrent change can at worst make the file unreadable.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,25 @@ const PAGE_HEAD: usize = 16;
 const ELEMENT: usize = 16;
 const BRANCH: u16 = 0x01;
 const LEAF: u16 = 0x02;
-/// An element of a leaf that is a bucket.
+/// Flag of a leaf element that is a bucket.
 const BUCKET: u32 = 0x01;
-/// Trees of real databases have three or four levels; a loop in a broken one has more.
+/// Depth limit. Real trees have three or four levels.
 const DEEPEST: usize = 32;
-/// containerd's lists have thousands of entries; more is a broken file.
+/// Entry limit. Real buckets have thousands of entries.
 const MOST: usize = 1 << 20;
 
-/// A file that is no database, or a broken one.
+/// An invalid database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDatabase {
-    /// It does not begin as one.
-    #[error("it is no bolt database of version {VERSION}")]
-    NoDatabase,
-    /// Something points outside of it, or in circles.
-    #[error("it is broken")]
+    #[error("not a bolt database of version {VERSION}")]
+    NotBolt,
+    #[error("corrupt database")]
     Broken,
-    /// A bucket is not there.
-    #[error("it has no bucket `{0}`")]
+    #[error("no bucket `{0}`")]
     NoBucket(&'static str),
 }
 
-/// A database.
+/// An open database.
 #[derive(Debug)]
 pub struct Database<'d> {
     bytes: &'d [u8],
@@ -38,7 +35,7 @@ pub struct Database<'d> {
     root: u64,
 }
 
-/// What is in a bucket: values, and the roots of buckets in it.
+/// The values and nested buckets of a bucket.
 #[derive(Debug, Default)]
 struct Bucket<'d> {
     values: BTreeMap<&'d [u8], &'d [u8]>,
@@ -49,23 +46,23 @@ struct Bucket<'d> {
 pub type Values<'d> = BTreeMap<&'d [u8], &'d [u8]>;
 
 impl<'d> Database<'d> {
-    /// Opens what was read of a file.
+    /// Opens the bytes of a file.
     pub fn open(bytes: &'d [u8]) -> Result<Self, BadDatabase> {
         let first = meta(bytes, 0);
-        // The second copy is one page further on, whatever the size of a page is.
+        // The second meta page follows the first; the page size is unknown.
         let second = [4096, 8192, 16384, 65536, 512, 1024, 2048, 32768].into_iter().find_map(|size| meta(bytes, size));
         let newest = [first, second].into_iter().flatten().max_by_key(|meta| meta.transaction);
-        let meta = newest.ok_or(BadDatabase::NoDatabase)?;
+        let meta = newest.ok_or(BadDatabase::NotBolt)?;
         Ok(Self { bytes, page_size: meta.page_size, root: meta.root })
     }
 
-    /// The buckets in a bucket, each with its values.
+    /// The nested buckets of a bucket, with their values.
     pub fn buckets(&self, path: &[&'static str]) -> Result<Vec<(&'d [u8], Values<'d>)>, BadDatabase> {
         let bucket = self.at(path)?;
         bucket.buckets.iter().map(|(name, value)| Ok((*name, self.bucket(value)?.values))).collect()
     }
 
-    /// The names of buckets in a bucket.
+    /// The names of the nested buckets of a bucket.
     pub fn names(&self, path: &[&'static str]) -> Result<Vec<&'d [u8]>, BadDatabase> {
         Ok(self.at(path)?.buckets.into_keys().collect())
     }
@@ -80,7 +77,7 @@ impl<'d> Database<'d> {
         Ok(bucket)
     }
 
-    /// A bucket by its value: the page of its root, or, where that is none, a page in the value itself.
+    /// A nested bucket: its root page, or an inline page in the value.
     fn bucket(&self, value: &'d [u8]) -> Result<Bucket<'d>, BadDatabase> {
         let mut bucket = Bucket::default();
         match long(value, 0)? {
@@ -130,10 +127,10 @@ struct Meta {
 
 fn meta(bytes: &[u8], page: usize) -> Option<Meta> {
     let meta = bytes.get(page + PAGE_HEAD..page + PAGE_HEAD + 64)?;
-    let sound =
+    let is_valid =
         word(meta, 0) == Ok(MAGIC) && word(meta, 4) == Ok(VERSION) && long(meta, 56) == Ok(checksum(&meta[..56]));
     let page_size = usize::try_from(word(meta, 8).ok()?).ok()?;
-    (sound && page_size.is_power_of_two()).then_some(())?;
+    (is_valid && page_size.is_power_of_two()).then_some(())?;
     Some(Meta { page_size, root: long(meta, 16).ok()?, transaction: long(meta, 48).ok()? })
 }
 

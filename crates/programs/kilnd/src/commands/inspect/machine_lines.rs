@@ -1,50 +1,50 @@
-//! Lines that belong to one machine and stand in files that a clone would share.
+//! Lines that are specific to one machine, in files that a clone would share.
 
 use crate::os::{FileKind, Root};
 use kiln_node_plan::FileState;
 use kiln_types::FileLine;
 
-/// Where a node's own name would act in a clone: units, their environment, kubelet's configuration.
-const NAMED_IN: [&str; 5] =
+/// Files in which the host name would matter on a clone.
+const HOST_NAME_FILES: [&str; 5] =
     ["/etc/systemd/system", "/etc/default", "/etc/sysconfig", "/etc/kubernetes", "/var/lib/kubelet/config.yaml"];
-/// Configurations of networks.
-const NETWORKS: [&str; 5] = [
+/// Network configuration.
+const NETWORK_FILES: [&str; 5] = [
     "/etc/netplan",
     "/etc/systemd/network",
     "/etc/network",
     "/etc/sysconfig/network-scripts",
     "/etc/NetworkManager/system-connections",
 ];
-/// A configuration file is smaller; larger ones are data.
+/// Larger files are not configuration.
 const LARGEST: usize = 256 << 10;
-/// Folders of configurations are not deeper.
+/// Depth limit.
 const DEEPEST: usize = 4;
-/// What is shown of a line.
+/// Maximum length of a shown line.
 const SHOWN: usize = 160;
-/// A line with one of these may hold a secret and is not shown.
+/// A line with one of these words is not shown.
 const SECRET: [&str; 8] = ["token", "password", "passwd", "secret", "key", "credential", "bearer", "authorization"];
 
-/// Where the node's own name stands.
+/// Lines with the host name.
 pub(super) fn host_names(root: &Root, name: &str) -> Result<Vec<FileLine>, crate::os::Error> {
     if name.is_empty() || name == "localhost" {
         return Ok(Vec::new());
     }
-    lines(root, &NAMED_IN, |line| has_word(line, name))
+    lines(root, &HOST_NAME_FILES, |line| has_word(line, name))
 }
 
-/// Where an address of the node's own is configured.
+/// Lines with a static address.
 pub(super) fn addresses(root: &Root) -> Result<Vec<FileLine>, crate::os::Error> {
-    lines(root, &NETWORKS, is_static)
+    lines(root, &NETWORK_FILES, is_static)
 }
 
-fn lines(root: &Root, places: &[&str], wanted: impl Fn(&str) -> bool) -> Result<Vec<FileLine>, crate::os::Error> {
+fn lines(root: &Root, paths: &[&str], wanted: impl Fn(&str) -> bool) -> Result<Vec<FileLine>, crate::os::Error> {
     let mut files = Vec::new();
-    for place in places {
-        collect(root, place, 0, &mut files)?;
+    for path in paths {
+        collect(root, path, 0, &mut files)?;
     }
     let mut found = Vec::new();
     for path in files {
-        // Who may read it decides whether its lines are shown.
+        // Lines of private files are not shown.
         let private = matches!(root.file_state(&path)?, FileState::File { mode, .. } if mode.trailing_zeros() >= 6);
         let bytes = root.read(&path)?;
         if bytes.len() > LARGEST || bytes.contains(&0) {
@@ -57,7 +57,7 @@ fn lines(root: &Root, places: &[&str], wanted: impl Fn(&str) -> bool) -> Result<
     Ok(found)
 }
 
-/// Every file below, links left out: what they point at is shared by everybody.
+/// Collects the files below a path, without links.
 fn collect(root: &Root, path: &str, depth: usize, into: &mut Vec<String>) -> Result<(), crate::os::Error> {
     match root.kind(path)? {
         Some(FileKind::File) => into.push(path.to_owned()),
@@ -84,7 +84,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// netplan's, networkd's, ifupdown's, and those of Red Hat's two.
+/// Recognizes netplan, networkd, ifupdown, network-scripts and NetworkManager.
 fn is_static(line: &str) -> bool {
     let line = line.trim().trim_start_matches("- ");
     let value = |key: &str, separator: char| {
@@ -111,14 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_found_as_a_word_and_not_in_a_longer_one() {
+    fn host_name_is_matched_as_a_whole_word() {
         assert!(has_word("--hostname-override=node1 --v=2", "node1"));
         assert!(has_word("node1.example.com", "node1"));
         assert!(!has_word("node10", "node1") && !has_word("my-node1", "node1"));
     }
 
     #[test]
-    fn addresses_of_every_notation_are_found_and_dhcp_is_none() {
+    fn static_addresses_are_recognized_in_all_formats() {
         for line in [
             "      addresses: [10.0.0.4/24]",
             "      addresses:",
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_may_hold_a_secret_is_not_shown() {
+    fn lines_with_possible_secrets_are_hidden() {
         assert_eq!(shown("--token=abc --hostname-override=node1", false), "***");
         assert_eq!(shown("NAME=node1", true), "***");
         assert_eq!(shown(" NAME=node1 ", false), "NAME=node1");

@@ -1,4 +1,7 @@
-//! What is known of a node's inside, found without changing anything. Secrets are named and not shown.
+//! `kilnd inspect`: describes a node without changing it. Secrets are listed by path and not shown.
+//!
+//! [`packages`] and [`rpm`] list packages, [`images`] and [`bolt`] read containerd's databases, [`machine_lines`] finds lines that belong to one
+//! machine, and [`secrets`] lists secret files.
 
 pub mod bolt;
 mod images;
@@ -16,26 +19,25 @@ use kiln_types::{CustomData, DiskUse, FirstBootUnit, Inspection, JoinCredential,
 use crate::args::Output;
 use crate::commands::{CommandResult, DONE, FAILED};
 use crate::identity::{self, IdentityError, ancestry, items, join};
-use crate::log::error_chain;
 use crate::node::Node;
 
-/// Where the unit may be that lets a clone clean itself.
+/// Possible paths of the unit that resets a clone.
 const UNIT: [&str; 3] = [
     "/etc/systemd/system/kiln-identity.service",
     "/usr/lib/systemd/system/kiln-identity.service",
     "/lib/systemd/system/kiln-identity.service",
 ];
-/// Where first boot leaves custom data: cloud-init's copy, waagent's, ours, and the platform's medium as waagent keeps it.
+/// Where a first boot leaves custom data: cloud-init, waagent, kilnd.
 const CUSTOM_DATA: [&str; 3] =
     ["/var/lib/cloud/instance/user-data.txt", "/var/lib/waagent/CustomData", layout::CUSTOM_DATA];
 const OVF_ENV: &str = "/var/lib/waagent/ovf-env.xml";
-/// What stands where nothing on the disk says a version without being run.
+/// Shown if a version cannot be determined without executing the program.
 const UNKNOWN: &str = "unknown";
 
-/// `kilnd inspect`. With a key the answer is [`Findings`], whose one line may go through anybody's hands.
+/// `kilnd inspect`. With a key the output is [`Findings`], which is safe to appear in logs.
 pub fn run(node: &Node, key: Option<&str>, output: Output) -> CommandResult {
     let failed = |error: &dyn std::error::Error| {
-        node.log.error(&format!("inspect: {}", error_chain(error).join(": ")));
+        node.log.report(error);
         CommandResult { code: FAILED, text: String::new() }
     };
     let found = match inspect(node) {
@@ -63,7 +65,7 @@ pub fn run(node: &Node, key: Option<&str>, output: Output) -> CommandResult {
     CommandResult { code: DONE, text }
 }
 
-/// What is known of a node's inside.
+/// Inspects a node.
 pub fn inspect(node: &Node) -> Result<Inspection, IdentityError> {
     let root = &node.root;
     let host_name = text_of(root, "/etc/hostname")?;
@@ -79,11 +81,11 @@ pub fn inspect(node: &Node) -> Result<Inspection, IdentityError> {
         version(image.runtimes.keys().last(), &["containerd.io", "moby-containerd", "containerd", "containerd-app"]);
     let mut identity = Vec::new();
     for item in items::all(root)?.into_iter().filter(|item| item.treatment != Treatment::Keep) {
-        if !item.telling(root)?.is_empty() {
+        if !item.paths_with_identity(root)?.is_empty() {
             identity.push(item.name);
         }
     }
-    let unjoined = || JoinCredential::Unknown { why: "no kubeconfig of a kubelet is there".to_owned() };
+    let none = || JoinCredential::Unknown { why: "no kubelet kubeconfig found".to_owned() };
     let disk = root.disk("/")?;
     Ok(Inspection {
         vm_id: crate::sources::vm_id(&node.endpoints).map(String::from).unwrap_or_default(),
@@ -93,7 +95,7 @@ pub fn inspect(node: &Node) -> Result<Inspection, IdentityError> {
         runtime_version: runtime.map_or(UNKNOWN.to_owned(), |version| format!("containerd://{version}")),
         disk: DiskUse { size_bytes: disk.size, used_bytes: disk.used },
         fstab: parse_fstab(&text_of(root, FSTAB)?),
-        join_credential: join::credential(root)?.unwrap_or_else(unjoined),
+        join_credential: join::credential(root)?.unwrap_or_else(none),
         custom_data: custom_data(root)?,
         literal_host_names: machine_lines::host_names(root, &host_name)?,
         static_addresses: machine_lines::addresses(root)?,
@@ -101,7 +103,7 @@ pub fn inspect(node: &Node) -> Result<Inspection, IdentityError> {
         first_boot_unit: first_boot_unit(node, packages.get("kilnd").map(String::as_str))?,
         cached_images: images::cached(root)?,
         ancestry: ancestry::versions(&ancestry::read(root)?),
-        secrets: secrets::places(root)?,
+        secrets: secrets::list(root)?,
         host_name,
         packages,
     })
@@ -123,7 +125,7 @@ fn os_release(root: &Root) -> Result<String, crate::os::Error> {
     Ok(name.unwrap_or(UNKNOWN).trim_matches(['"', '\'']).to_owned())
 }
 
-/// The running kernel where the root has a `/proc`; else the newest one on the disk.
+/// The running kernel if the root has `/proc`, else the newest one on the disk.
 fn kernel(root: &Root) -> Result<String, crate::os::Error> {
     let running = text_of(root, "/proc/sys/kernel/osrelease")?;
     if !running.is_empty() {
@@ -135,26 +137,26 @@ fn kernel(root: &Root) -> Result<String, crate::os::Error> {
 fn custom_data(root: &Root) -> Result<CustomData, crate::os::Error> {
     for path in CUSTOM_DATA {
         if let Some(bytes) = root.read_if_exists(path)?.filter(|bytes| !bytes.is_empty()) {
-            return Ok(as_given(&SecretBytes::new(bytes)));
+            return Ok(as_passed(&SecretBytes::new(bytes)));
         }
     }
-    let medium = root.read_if_exists(OVF_ENV)?.and_then(|bytes| OvfEnv::parse(&bytes).ok());
-    Ok(medium.and_then(|ovf| ovf.custom_data).as_ref().map_or_else(CustomData::absent, as_given))
+    let media = root.read_if_exists(OVF_ENV)?.and_then(|bytes| OvfEnv::parse(&bytes).ok());
+    Ok(media.and_then(|ovf| ovf.custom_data).as_ref().map_or_else(CustomData::absent, as_passed))
 }
 
-/// What somebody gave to Azure. Azure's base64 is round it on the medium, and in copies of that; scripts and documents are none.
-fn as_given(bytes: &SecretBytes) -> CustomData {
+/// The custom data before Azure encoded it. On the provisioning media and in copies of it, it is encoded in base64.
+fn as_passed(bytes: &SecretBytes) -> CustomData {
     CustomData::found(crate::sources::unbase64(bytes.expose()).map_or_else(|| bytes.clone(), SecretBytes::new))
 }
 
-/// The unit counts only where it starts by itself: a file that nobody wants cleans nothing.
+/// The first-boot unit, if it is enabled.
 fn first_boot_unit(node: &Node, packaged: Option<&str>) -> Result<Option<FirstBootUnit>, crate::os::Error> {
     let root = &node.root;
-    let mut there = false;
+    let mut exists = false;
     for path in UNIT {
-        there |= root.kind(path)?.is_some();
+        exists |= root.kind(path)?.is_some();
     }
-    if !there || !crate::apply::enablement::is_wanted(root, "kiln-identity.service")? {
+    if !exists || !crate::apply::enablement::is_wanted(root, "kiln-identity.service")? {
         return Ok(None);
     }
     let version = packaged.unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();
@@ -167,7 +169,7 @@ fn text(found: &Inspection) -> String {
         format!(
             "{}, recorded {}",
             unit.version,
-            if unit.recorded_vm_id.is_empty() { "nobody" } else { &unit.recorded_vm_id }
+            if unit.recorded_vm_id.is_empty() { "no owner" } else { &unit.recorded_vm_id }
         )
     });
     let custom_data = match found.custom_data.size() {
@@ -182,7 +184,7 @@ fn text(found: &Inspection) -> String {
         ("runtime", found.runtime_version.clone()),
         ("packages", found.packages.len().to_string()),
         ("disk", format!("{} of {} MiB used", found.disk.used_bytes >> 20, found.disk.size_bytes >> 20)),
-        ("joined by", found.join_credential.kind().to_owned()),
+        ("joined with", found.join_credential.kind().to_owned()),
         ("custom data", custom_data),
         ("identity", found.identity.join(", ")),
         ("first boot", first_boot),

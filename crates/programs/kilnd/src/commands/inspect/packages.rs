@@ -1,4 +1,4 @@
-//! Installed packages, by the lists of their managers.
+//! Installed packages of dpkg and rpm.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use crate::os::Root;
 use super::rpm;
 
 const DPKG: &str = "/var/lib/dpkg/status";
-/// Small images have one file per package instead.
+/// Distroless images have one file per package.
 const DPKG_PARTS: &str = "/var/lib/dpkg/status.d";
 
-/// Packages by name. One of several architectures counts once.
+/// Package versions by name; architectures are not distinguished.
 pub(super) fn installed(root: &Root) -> Result<BTreeMap<String, String>, crate::os::Error> {
     let mut all = BTreeMap::new();
     read(root, DPKG, &mut all)?;
     for name in root.names(DPKG_PARTS)?.iter().filter(|name| !name.ends_with(".md5sums")) {
         read(root, &format!("{DPKG_PARTS}/{name}"), &mut all)?;
     }
-    for path in rpm::PLACES {
+    for path in rpm::PATHS {
         let listed = root.read_if_exists(path)?.and_then(|bytes| rpm::packages(&bytes));
         all.extend(listed.unwrap_or_default());
     }
     Ok(all)
 }
 
-/// A version without what the distribution adds to it: `1.29.3-1.1` is `1.29.3`.
+/// The upstream part of a version: `1.29.3-1.1` is `1.29.3`.
 pub(super) fn upstream(version: &str) -> &str {
     let version = version.split_once(':').map_or(version, |(_, rest)| rest);
     version.split(['-', '+', '~']).next().unwrap_or(version)
@@ -35,7 +35,7 @@ fn read(root: &Root, path: &str, into: &mut BTreeMap<String, String>) -> Result<
     let text = String::from_utf8_lossy(&bytes);
     for paragraph in text.split("\n\n") {
         let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        // What was removed is listed as long as its configuration is there.
+        // Removed packages are listed while their configuration exists.
         let installed = field("Status").is_none_or(|status| status.ends_with(" installed"));
         if let (Some(name), Some(version), true) = (field("Package"), field("Version"), installed) {
             into.insert(name.to_owned(), version.to_owned());
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_installed_counts() {
+    fn only_installed_packages_are_listed() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = Root::open(folder.path()).expect("a root");
         std::fs::create_dir_all(folder.path().join("var/lib/dpkg/status.d")).expect("folders");
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_shown_as_its_authors_say_it() {
+    fn upstream_version_is_extracted() {
         for (packaged, version) in [("1.29.3-1.1", "1.29.3"), ("1:1.7.2+azure-1", "1.7.2"), ("2.0.0~rc1", "2.0.0")] {
             assert_eq!(upstream(packaged), version);
         }

@@ -1,27 +1,27 @@
-//! Packages by rpm's own database, an `SQLite` file. As much of the format as one table needs; read-only, bounded, and without running rpm,
-//! which would lock and write. What rpm has in its journal and not yet in the file is not seen.
+//! A reader for rpm's `SQLite` database, as much of the format as one table needs. Read-only, bounded, and without executing rpm, which would
+//! lock and write. Changes that are only in the journal are not seen.
 
 use std::collections::BTreeMap;
 
-/// Where the database is, by age of the distribution.
-pub(super) const PLACES: [&str; 2] = ["/usr/lib/sysimage/rpm/rpmdb.sqlite", "/var/lib/rpm/rpmdb.sqlite"];
+/// Paths of the database in newer and older distributions.
+pub(super) const PATHS: [&str; 2] = ["/usr/lib/sysimage/rpm/rpmdb.sqlite", "/var/lib/rpm/rpmdb.sqlite"];
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const LEAF: u8 = 0x0d;
 const INTERIOR: u8 = 0x05;
-/// The table that lists tables: on the first page, behind the file's own head.
+/// The page of the schema table, after the file header.
 const SCHEMA: usize = 1;
 const FILE_HEAD: usize = 100;
-/// Trees of a database that fits into memory are not deeper.
+/// Depth limit of a tree.
 const DEEPEST: usize = 20;
-/// Keys of the vendor, which rpm lists among packages.
-const NO_PACKAGE: &str = "gpg-pubkey";
+/// Signing keys, which rpm lists like packages.
+const SIGNING_KEY: &str = "gpg-pubkey";
 
 const NAME: u32 = 1000;
 const VERSION: u32 = 1001;
 const RELEASE: u32 = 1002;
 
-/// Packages with version and release. None where the file is no such database, or a broken one.
+/// Packages with version and release; none if the file is invalid.
 pub(super) fn packages(bytes: &[u8]) -> Option<BTreeMap<String, String>> {
     let file = File::open(bytes)?;
     let mut tables = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn packages(bytes: &[u8]) -> Option<BTreeMap<String, String>> {
     for row in rows {
         let header = *fields(&row)?.get(1)?;
         let (name, version, release) = (text(header, NAME)?, text(header, VERSION)?, text(header, RELEASE)?);
-        if name != NO_PACKAGE {
+        if name != SIGNING_KEY {
             all.insert(name, format!("{version}-{release}"));
         }
     }
@@ -65,9 +65,9 @@ impl<'d> File<'d> {
         self.bytes.get(start..start.checked_add(self.page_size)?)
     }
 
-    /// Every record of a table, in order.
+    /// Collects the records of a table in order.
     fn walk(&self, page: usize, depth: usize, into: &mut Vec<Vec<u8>>) -> Option<()> {
-        // No more records than bytes: a loop among pages ends here too.
+        // Also ends loops between pages.
         if depth > DEEPEST || into.len() > self.bytes.len() {
             return None;
         }
@@ -91,7 +91,7 @@ impl<'d> File<'d> {
         Some(())
     }
 
-    /// A record of a cell, with what of it is on pages of its own.
+    /// The record of a cell, including its overflow pages.
     fn record(&self, cell: &[u8]) -> Option<Vec<u8>> {
         let (size, cell) = varint(cell)?;
         let (_row, cell) = varint(cell)?;
@@ -115,7 +115,7 @@ impl<'d> File<'d> {
     }
 }
 
-/// The fields of a record as bytes; what is no text and no number is empty.
+/// The fields of a record as bytes; empty for null and floating point.
 fn fields(record: &[u8]) -> Option<Vec<&[u8]>> {
     let (head, _) = varint(record)?;
     let head = usize::try_from(head).ok()?;
@@ -139,7 +139,7 @@ fn fields(record: &[u8]) -> Option<Vec<&[u8]>> {
     Some(all)
 }
 
-/// A text of a package's header.
+/// A string of a package header.
 fn text(header: &[u8], tag: u32) -> Option<String> {
     let count = usize::try_from(number(header.get(..4)?)).ok()?;
     let data = header.get(8 + count.checked_mul(16)?..)?;
@@ -150,12 +150,12 @@ fn text(header: &[u8], tag: u32) -> Option<String> {
     Some(String::from_utf8_lossy(text).into_owned())
 }
 
-/// A number, most significant byte first.
+/// A big-endian number.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// `SQLite`'s numbers of variable length, and what stands behind.
+/// A variable-length integer of `SQLite`, and the rest.
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0_u64;
     for (at, byte) in bytes.iter().enumerate().take(9) {
@@ -174,26 +174,26 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use super::*;
 
-    /// Written by `SQLite` itself: 40 packages on pages of 512 bytes, so that there is a tree, and one record of several pages.
+    /// Written by `SQLite`: 40 packages on pages of 512 bytes, with a tree and overflow pages.
     const DATABASE: &[u8] = include_bytes!("rpmdb.sqlite");
 
     #[test]
-    fn packages_are_read_from_a_database_of_several_levels() {
+    fn packages_are_read_from_a_tree() {
         let all = packages(DATABASE).expect("a database");
         assert_eq!(all.len(), 40);
         assert_eq!(all["package-07"], "1.7.0-7.azl3");
-        assert_eq!(all["kernel"], "6.6.57.1-1.azl3", "a record on pages of its own");
-        assert!(!all.contains_key(NO_PACKAGE));
+        assert_eq!(all["kernel"], "6.6.57.1-1.azl3", "a record with overflow pages");
+        assert!(!all.contains_key(SIGNING_KEY));
     }
 
     #[test]
-    fn a_broken_database_is_none() {
+    fn corrupt_database_is_none() {
         assert_eq!(packages(b"SQLite format 3\0"), None);
         assert_eq!(packages(&DATABASE[..2048]), None);
         for at in (0..DATABASE.len()).step_by(7) {
             let mut broken = DATABASE.to_vec();
             broken[at] ^= 0xff;
-            // Whatever it finds, it ends.
+            // Any result is fine, but it must end.
             let _ = packages(&broken);
         }
     }

@@ -1,4 +1,4 @@
-//! Secrets that lie on the disk, by place and kind.
+//! Secrets on the disk, by path and kind.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use crate::os::{FileKind, Root};
 use kiln_node_plan::layout;
 use kiln_types::SecretPlace;
 
-/// Where secrets are on a node. What is in them is not looked at.
-const PLACES: [(&str, &str); 21] = [
+/// Paths of secrets on a node. Their content is not read.
+const PATHS: [(&str, &str); 21] = [
     ("/etc/kubernetes/certs/*.key", "client key"),
     ("/etc/kubernetes/pki/*.key", "key"),
     ("/etc/kubernetes/azure.json", "cloud credential"),
@@ -16,8 +16,8 @@ const PLACES: [(&str, &str); 21] = [
     ("/var/lib/kubelet/bootstrap-kubeconfig", "bootstrap token"),
     ("/var/lib/kubelet/kubeconfig", "kubeconfig"),
     ("/var/lib/kubelet/config.json", "registry credential"),
-    ("/var/lib/kubelet/pki/*.pem", "kubelet's certificate"),
-    ("/var/lib/kubelet/pki/*.key", "kubelet's key"),
+    ("/var/lib/kubelet/pki/*.pem", "kubelet certificate"),
+    ("/var/lib/kubelet/pki/*.key", "kubelet key"),
     ("/etc/kiln/generations/*/credential", "join credential"),
     ("/etc/kiln/generations/*/bootstrap-kubeconfig", "bootstrap token"),
     ("/root/.docker/config.json", "registry credential"),
@@ -31,9 +31,9 @@ const PLACES: [(&str, &str); 21] = [
     ("/var/lib/waagent/*.prv", "private key"),
 ];
 
-pub(super) fn places(root: &Root) -> Result<Vec<SecretPlace>, crate::os::Error> {
+pub(super) fn list(root: &Root) -> Result<Vec<SecretPlace>, crate::os::Error> {
     let mut all = Vec::new();
-    for (pattern, kind) in PLACES {
+    for (pattern, kind) in PATHS {
         for path in root.glob(pattern)? {
             let is_public = Path::new(&path).extension().is_some_and(|ending| ending == "pub");
             if root.kind(&path)? == Some(FileKind::File) && !is_public {

@@ -203,7 +203,7 @@ impl Root {
         self.ops.act(Op::Sync, "sync", path, || rustix::fs::fsync(&open))
     }
 
-    /// Deletes prepared files. Errors are ignored: the one that led here is reported.
+    /// Deletes prepared files. Errors are ignored, because the original error is reported.
     fn abandon(&self, staged: &[Staged<'_>]) {
         for file in staged {
             let _ = self.clear(&file.parent, &file.temporary, &file.file.path);

@@ -68,7 +68,7 @@ fn send<B: Serialize + DynamicType>(stream: &mut UnixStream, kind: u8, fields: &
     stream.write_all(&message).expect("sent");
 }
 
-/// What the fake does after a call.
+/// The reaction of the fake after a call.
 enum Then {
     Stay,
     HangUp,
@@ -142,7 +142,7 @@ fn know(known: &Known, stream: &mut UnixStream, call: &Call) -> bool {
                 "ConditionResult" => known.conditions.into(),
                 "ConditionTimestampMonotonic" => 7_u64.into(),
                 "NeedDaemonReload" => false.into(),
-                // systemd returns `/` if there is no job.
+                // systemd returns `/` without a job.
                 "Job" if known.job == 0 => (0_u32, ObjectPath::try_from("/").expect("a path")).into(),
                 "Job" => (known.job, job_path(known.job)).into(),
                 other => panic!("{other}"),

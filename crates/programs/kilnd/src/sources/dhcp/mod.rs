@@ -24,7 +24,7 @@ pub struct Lease {
     pub routes: Vec<Route>,
 }
 
-/// A route.
+/// A classless route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     pub to: Ipv4Addr,
